@@ -1,0 +1,2 @@
+/** Global set-up of the suite. */
+export default function setup(): void {}
