@@ -123,6 +123,11 @@ export type InsideTransaction<R> = [Extract<R, MarkedOutsideTransaction>] extend
 export class PluginDb extends Context.Service<
   PluginDb,
   {
+    /**
+     * The schema that the host supplied, as it is (not quoted). It is the only one in the search path of every
+     * connection, so statements name the plugin's objects plainly and the host's as `core.…`. Source: SP-DB-06.
+     */
+    readonly schema: string
     /** Runs one statement as its own transaction. */
     readonly query: (query: Query) => Effect.Effect<ReadonlyArray<SqlRow>, StorageFailure>
     /**
