@@ -1,0 +1,104 @@
+/**
+ * The host's first schema, always named `core`: accounts, tenants, Projects, memberships, the deletion record,
+ * alerts, the audit log and the plugins it has loaded.
+ *
+ *     tenants 1─n accounts n─n projects (memberships: account × Project, role)
+ *     projects 1─1 project_deletions   no foreign key: the record outlives its Project
+ *     require_active_project(id)       the host's admission guard, called inside a plugin's transaction
+ *
+ * A guard of ours raises SQLSTATE class HF: HF001 the Project is not active, HF002 the account has no access.
+ */
+import type { Migration } from "../migrate.ts"
+
+const statements = (): ReadonlyArray<string> => [
+  `create table core.tenants (
+    id uuid primary key,
+    name text not null unique check (length(name) between 1 and 100),
+    created_at timestamptz(3) not null default now()
+  )`,
+  `create table core.accounts (
+    id uuid primary key,
+    tenant_id uuid not null references core.tenants (id) on delete restrict,
+    name text not null check (length(name) between 1 and 100),
+    administrator boolean not null default false,
+    disabled boolean not null default false,
+    created_at timestamptz(3) not null default now(),
+    unique (tenant_id, name)
+  )`,
+  `create table core.projects (
+    id bigint generated always as identity primary key,
+    tenant_id uuid not null references core.tenants (id) on delete restrict,
+    name text not null check (name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'),
+    lifecycle text not null default 'active' check (lifecycle in ('active', 'deleting')),
+    created_at timestamptz(3) not null default now(),
+    unique (tenant_id, name)
+  )`,
+  `create table core.memberships (
+    project_id bigint not null references core.projects (id) on delete restrict,
+    account_id uuid not null references core.accounts (id) on delete restrict,
+    role text not null check (role in ('owner', 'member', 'viewer')),
+    primary key (project_id, account_id)
+  )`,
+  `create index memberships_by_account on core.memberships (account_id)`,
+  `create table core.project_deletions (
+    project_id bigint primary key,
+    tenant_id uuid not null,
+    project_name text not null,
+    state text not null check (state in ('pending', 'completed')),
+    participants text[] not null,
+    completed_steps text[] not null default '{}',
+    confirmed_paths text[] not null,
+    proofs jsonb not null default '[]',
+    failure_code text,
+    requested_by uuid,
+    requested_at timestamptz(3) not null default now(),
+    completed_at timestamptz(3),
+    check ((state = 'completed') = (completed_at is not null))
+  )`,
+  `create table core.plugins (
+    name text primary key,
+    version text not null,
+    schema_name text not null,
+    provides jsonb not null,
+    loaded_at timestamptz(3) not null default now()
+  )`,
+  `create table core.alerts (
+    id bigint generated always as identity primary key,
+    project_id bigint,
+    project_label text,
+    kind text not null,
+    message text not null,
+    raised_at timestamptz(3) not null default now()
+  )`,
+  `create table core.audit_log (
+    id bigint generated always as identity primary key,
+    at timestamptz(3) not null default now(),
+    account_id uuid,
+    actor text not null,
+    action text not null,
+    project_id bigint,
+    outcome text not null
+  )`,
+  // Holds the active Project row FOR SHARE until the caller's transaction ends, so that a deletion cannot overtake it.
+  `create function core.require_active_project(wanted bigint) returns void language plpgsql as $$
+  begin
+    perform 1 from core.projects where id = wanted and lifecycle = 'active' for share;
+    if not found then
+      raise exception 'the project is not active' using errcode = 'HF001';
+    end if;
+  end $$`,
+  // A live, enabled account that is an administrator or a member who may write.
+  `create function core.require_access(wanted bigint, caller uuid, writing boolean) returns void language plpgsql as $$
+  begin
+    perform 1 from core.accounts a
+      left join core.memberships m on m.account_id = a.id and m.project_id = wanted
+      join core.projects p on p.id = wanted and p.tenant_id = a.tenant_id
+      where a.id = caller and not a.disabled
+        and (a.administrator or (m.role is not null and (not writing or m.role <> 'viewer')));
+    if not found then
+      raise exception 'the account has no access to the project' using errcode = 'HF002';
+    end if;
+  end $$`
+]
+
+export const coreMigrations: ReadonlyArray<Migration> = [{ version: 1, name: "core", statements }]

@@ -1,0 +1,122 @@
+/**
+ * The plugin's fresh schema, version 21: everything that a Project's persistent runtime stores. It is created in
+ * the schema that the host supplies, which is first in the search path. Source: SP-DB-03, SP-DB-06.
+ *
+ *     runtimes 1─1 core.projects             the durable machine; restrict: a Project that owes a machine stays
+ *     runtime_operations  (row_id identity)  receipts; they outlive machine and Project, so no foreign key
+ *     runtime_logs        (row_id identity)  newest 200 rows a Project
+ *     execution_leases                       something runs inside the guest now
+ *     resource_samples, resource_rollups     minute and hour buckets, natural key (project, metric, bucket)
+ *     history_deletions                      Projects whose history is still to be deleted, in bounded passes
+ *     nodes                                  which node carries which guest
+ *
+ * timestamptz(3) everywhere: a value read by the daemon compares equal when it is written back.
+ */
+import type { Migration } from "../migrate.ts"
+
+const metrics = `('cpu_usec', 'memory_bytes', 'memory_peak_bytes', 'disk_bytes', 'io_read_bytes', 'io_write_bytes', 'net_rx_bytes', 'net_tx_bytes', 'pids')`
+
+const historyTable = (name: string): string => `create table ${name} (
+  id bigint generated always as identity unique,
+  project_id bigint not null,
+  metric text not null check (metric in ${metrics}),
+  bucket timestamptz(0) not null,
+  minimum bigint not null,
+  maximum bigint not null,
+  total bigint not null,
+  samples int not null check (samples > 0),
+  primary key (project_id, metric, bucket)
+)`
+
+const statements = (): ReadonlyArray<string> => [
+  `create table nodes (
+    id uuid primary key,
+    name text not null,
+    last_seen_at timestamptz(3) not null default now()
+  )`,
+  `create table runtimes (
+    project_id bigint primary key references core.projects (id) on delete restrict,
+    generation bigint not null default 1 check (generation >= 1),
+    node_id uuid references nodes (id),
+    sandbox_id text,
+    desired text not null default 'stopped' check (desired in ('running', 'stopped', 'deleted')),
+    observed text not null default 'unprovisioned'
+      check (observed in ('unprovisioned', 'starting', 'running', 'stopped', 'failed', 'deleting', 'deleted')),
+    observed_reason text,
+    recipe jsonb,
+    refresh_epoch bigint not null default 0,
+    sample_started_at timestamptz(3),
+    sample jsonb,
+    created_at timestamptz(3) not null default now(),
+    changed_at timestamptz(3) not null default now(),
+    check ((sandbox_id is null) = (recipe is null))
+  )`,
+  `create table runtime_operations (
+    row_id bigint generated always as identity primary key,
+    id uuid not null unique,
+    project_id bigint not null,
+    account_id uuid,
+    initiator text not null check (initiator in ('user', 'agent', 'system')),
+    action text not null check (action in
+      ('provision', 'start', 'stop', 'restart', 'rebuild', 'snapshot', 'restore', 'recover', 'delete')),
+    request_key text not null,
+    generation bigint not null,
+    parameters jsonb not null default '{}',
+    state text not null default 'queued'
+      check (state in ('queued', 'claimed', 'succeeded', 'failed', 'superseded')),
+    claimed_by text,
+    claim_sequence bigint not null default 0,
+    step text,
+    fraction double precision not null default 0 check (fraction between 0 and 1),
+    message text,
+    flags text[] not null default '{}',
+    old_recipe jsonb,
+    new_recipe jsonb,
+    result jsonb,
+    error_code text,
+    error_text text,
+    created_at timestamptz(3) not null default now(),
+    claimed_at timestamptz(3),
+    settled_at timestamptz(3),
+    unique (project_id, request_key),
+    check ((state = 'claimed') = (claimed_by is not null)),
+    check ((state in ('succeeded', 'failed', 'superseded')) = (settled_at is not null))
+  )`,
+  // One live operation a runtime, whoever asks. Source: SP-ADM-09.
+  `create unique index runtime_operations_one_live on runtime_operations (project_id)
+    where state in ('queued', 'claimed')`,
+  `create index runtime_operations_live on runtime_operations (row_id) where state in ('queued', 'claimed')`,
+  `create index runtime_operations_by_project on runtime_operations (project_id, row_id)`,
+  `create index runtime_operations_by_account on runtime_operations (account_id, row_id)`,
+  `create table runtime_logs (
+    row_id bigint generated always as identity primary key,
+    project_id bigint not null,
+    operation_id uuid,
+    at timestamptz(3) not null default now(),
+    line text not null
+  )`,
+  `create index runtime_logs_by_project on runtime_logs (project_id, row_id)`,
+  // No foreign key: a lease must never wait for a lock on its runtime's row. Source: SP-LEASE-01.
+  `create table execution_leases (
+    id uuid primary key,
+    project_id bigint not null,
+    generation bigint not null,
+    process text not null,
+    label text not null,
+    cancel text not null default 'none' check (cancel in ('none', 'requested', 'verified')),
+    admitted_at timestamptz(3) not null default now(),
+    heartbeat_at timestamptz(3) not null default now()
+  )`,
+  `create index execution_leases_by_project on execution_leases (project_id)`,
+  `create index execution_leases_by_process on execution_leases (process)`,
+  historyTable("resource_samples"),
+  historyTable("resource_rollups"),
+  `create index resource_samples_by_bucket on resource_samples (bucket)`,
+  `create index resource_rollups_by_bucket on resource_rollups (bucket)`,
+  `create table history_deletions (
+    project_id bigint primary key,
+    requested_at timestamptz(3) not null default now()
+  )`
+]
+
+export const pluginMigrations: ReadonlyArray<Migration> = [{ version: 21, name: "baseline", statements }]
