@@ -75,3 +75,152 @@ export const databasePoolConnectionsDefault = 10
 export const databaseStartMillisMax = 30_000
 export const databaseVersionMin = 15
 export const transactionStatementsPipelinedMax = 64
+/** Path of a database socket: what Linux takes, without the closing zero byte. */
+export const databaseSocketPathBytesMax = 107
+/** PostgreSQL cuts longer names silently, so longer ones are refused. */
+export const databaseNameBytesMax = 63
+export const databaseServerConnectionsDefault = 100
+export const databaseConnectMillisMax = 5_000
+export const databaseIdleConnectionMillisMax = 60_000
+export const databaseStatementMillisMax = 30_000
+export const databaseLockWaitMillisMax = 10_000
+export const databaseIdleInTransactionMillisMax = 60_000
+/** A fast shutdown writes a checkpoint, which may take a while on a slow disk. */
+export const databaseStopMillisMax = 20_000
+export const databaseInitializeMillisMax = 120_000
+export const databaseLogBytesMax = 16 * 1024 ** 2
+/** How long a second daemon waits while the first one migrates. */
+export const migrationLockWaitMillisMax = 10 * 60_000
+
+// ---- leases (SP-LEASE)
+/** The label of an execution is its command's first word, cut to this. */
+export const executionLabelCharactersMax = 100
+/** Leases that one sweep of a node looks at, the longest silent first. */
+export const leaseInventoryMax = 10_000
+/** Tombstones of ended generations that one pass of the sweep removes. */
+export const endedLeasesRemovedMax = 1_000
+
+// ---- sampling and history (SP-RES)
+/** A probe that takes longer counts as failed; the old values stay and are marked stale. */
+export const sampleProbeMillisMax = 5_000
+export const samplesAtOnceMax = 8
+/** Running runtimes of a node that one tick samples, those first whose sample is oldest. */
+export const sampleTargetsMax = 1_024
+/** Buckets of one metric that one read answers: a day of minutes or a month of hours fits. */
+export const historyPointsMax = 1_440
+export const historyPruneRowsMax = 1_000
+/** Rows that a prune pass looks at for each thousand it may take, so that locked ones do not stall it. */
+export const historyPruneCandidatesMax = 2_000
+export const historyPruneIntervalMillis = 60_000
+/** Passes that one tick makes at most before it rests, each a transaction of its own. */
+export const historyPrunePassesMax = 100
+
+// ---- execution of operations
+/** Waits between tries while the database is away. */
+export const storageRetryMillisMin = 100
+export const storageRetryMillisMax = 5_000
+/** Operations that one daemon carries out at a time. */
+export const operationsAtOnceMax = 8
+
+// ---- operations: claims and signals (SP-OPS)
+/** Progress events that a slow watcher may be behind before it loses the oldest. */
+export const operationEventsBufferedMax = 1_024
+/** Queued operations of closed Projects that one claim call supersedes before it answers. */
+export const claimSupersededMax = 64
+/** Every so many claims look at the whole queue, so that an operation put back is not passed over. */
+export const claimsBetweenFullWalksMax = 64
+/** Claimed operations that recovery reads at once. */
+export const recoveryPageRowsMax = 100
+/** Pages that one recovery pass reads; what is left waits for the next pass. */
+export const recoveryPagesMax = 100
+export const guestReadyPollMillis = 100
+/** Executions get this long to end before a stop ends them. */
+export const quiesceMillisMax = 5_000
+export const quiescePollMillis = 50
+/** Exit code of a command that a cancellation has ended: 128 and the number of SIGKILL. */
+export const cancelledExitCode = 137
+
+// ---- removal
+/** A removal that waits for an operation looks at its row this often, whatever events it may have missed. */
+export const removalPollMillis = 1_000
+
+// ---- reconciliation
+/** Runtimes that one statement of the reconcile sweep reads. */
+export const reconcilePageRows = 500
+
+// ---- API
+/** How often a watched operation's row is read again when no signal came; another process may carry it out. */
+export const operationWatchMillis = 1_000
+/** How long one check of the daemon's health may take before it counts as failed. */
+export const systemCheckMillisMax = 3_000
+/** How long somebody at a socket may take to accept; a slower one counts as alive, and its socket is kept. */
+export const socketAnswerMillisMax = 1_000
+/** Fields that one refusal of a request names. */
+export const refusedFieldsNamedMax = 8
+
+// ---- CLI
+/** How often a verb that waits opens a broken event stream again, and how long it pauses before. */
+export const watchReconnectsMax = 10
+export const watchReconnectMillis = 500
+/** How often the progress of a deletion is looked up while its answer is awaited. */
+export const deletionPollMillis = 300
+/** How long `doctor` waits for the daemon's view. */
+export const daemonAnswerMillisMax = 5_000
+
+// ---- carrying guests (RG-RUN, RG-DEL)
+/** Tasks of our own in a guest beside the ones it is promised: monitor, init, agent, and an execution's runner. */
+export const guestOwnProcessesMax = 8
+export const guestLaunchMillisMax = 10_000
+export const guestPollMillis = 1
+/** How often a wait for the end of a guest looks by itself when no event came. */
+export const guestEndPollMillis = 250
+export const guestFreezeMillisMax = 5_000
+export const guestPingMillisMax = 5_000
+/** A command's outputs are read this long after its end, for pipes that its background processes still hold. */
+export const executionDrainMillis = 250
+/** Time in which an execution has to announce itself before it counts as failed. */
+export const executionStartMillisMax = 10_000
+/** Output that waits for its reader before the guest's pipe is left full. */
+export const executionBufferedBytesMax = 1024 ** 2
+/** Channels of executions made ready at a time, and the stock below which more are made. */
+export const executionChannelsMadeMax = 8
+export const executionChannelsKeptMin = 4
+/** A line of an agent that is longer is no line of an agent. */
+export const agentLineBytesMax = 4_096
+export const cgroupRemovalTriesMax = 500
+export const cgroupRemovalPauseMillis = 2
+export const runStateFileBytesMax = 256 * 1024
+/** Directory entries that a reclamation removes before it lets others run. */
+export const reclaimEntriesAtOnceMax = 256
+export const sampleDiskMillisMax = 2_000
+export const supervisorProbeMillisMax = 5_000
+
+// ---- host
+/** Projects that one listing answers. */
+export const projectListMax = 1_000
+export const alertRowsMax = 1_000
+export const auditRowsMax = 10_000
+/** Pending deletions that are read at once. */
+export const deletionsPageMax = 100
+/** Completed deletion records kept, the newest. */
+export const deletionRecordsMax = 10_000
+
+// ---- secrets
+/** Random bytes of an endpoint token, written as 64 hex digits. */
+export const endpointTokenBytes = 32
+
+// ---- registry commits
+/** Mutations that share one sync of the records directory. */
+export const registryBatchMax = 64
+/** Bytes read of a lock file to name its holder. */
+export const lockHolderBytesMax = 512
+
+// ---- requests for a sandbox: what is absurd on any machine; what fits this one is a matter of its capacity
+export const sandboxCpuMillisMax = 1_024_000
+export const sandboxMemoryBytesMax = 16 * 1024 ** 4
+/** Path of a disk on the host: what Linux takes, without the closing zero byte. */
+export const diskPathBytesMax = 4_095
+
+// ---- daemon
+/** Requests that are under way when the daemon stops get this long. */
+export const httpStopGraceMillis = 2_000

@@ -21,13 +21,18 @@ export class Caller extends Schema.Class<Caller>("holdfast/Caller")({
   initiator: Schema.Literals(["user", "agent"])
 }) {}
 
-/** The account is unknown, disabled, or has no such access to the Project. It does not tell which. */
+/**
+ * The account is unknown, disabled, or has no such access to the Project. It does not tell which. Without a Project
+ * it is about the tenant: the account may not act there at all.
+ */
 export class AccessRefused extends Schema.TaggedError<AccessRefused>()("AccessRefused", {
   account: AccountId,
-  project: ProjectId
+  project: Schema.NullOr(ProjectId)
 }) {
   readonly code = "access_refused"
   override get message(): string {
+    if (this.project === null)
+      return `account ${this.account} is disabled or unknown: ask an administrator of its tenant`
     return `account ${this.account} has no access to project ${this.project}: ask its owner for a membership`
   }
 }

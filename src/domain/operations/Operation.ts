@@ -23,6 +23,35 @@ export type OperationAction = typeof OperationAction.Type
 export const OperationState = Schema.Literals(["queued", "claimed", "succeeded", "failed", "superseded"])
 export type OperationState = typeof OperationState.Type
 
+/** States of an operation that a runtime can have one of at a time. Source: SP-ADM-09. */
+export const liveStates: ReadonlyArray<OperationState> = ["queued", "claimed"]
+
+/** States in which an operation is a receipt: only `failed` is ever left again, by re-arming. */
+export const settledStates: ReadonlyArray<OperationState> = ["succeeded", "failed", "superseded"]
+
+/** Which event leads from which states where. Every statement that changes a state repeats its row as a condition. */
+export const operationMoves = {
+  claim: { from: ["queued"], to: "claimed" },
+  /** Given back unfinished, by its holder or because its holder is dead. */
+  release: { from: ["claimed"], to: "queued" },
+  succeed: { from: ["claimed"], to: "succeeded" },
+  fail: { from: ["claimed"], to: "failed" },
+  /** A queued one by another request or a closed Project, a claimed one by its own executor. */
+  supersede: { from: ["queued", "claimed"], to: "superseded" },
+  /** A failed receipt asked for again with its own key. */
+  rearm: { from: ["failed"], to: "queued" }
+} as const satisfies Record<
+  string,
+  { readonly from: ReadonlyArray<OperationState>; readonly to: OperationState }
+>
+export type OperationEvent = keyof typeof operationMoves
+
+/** The state after the event, or null where the event is no legal move from there. */
+export const move = (state: OperationState, event: OperationEvent): OperationState | null => {
+  const from: ReadonlyArray<OperationState> = operationMoves[event].from
+  return from.includes(state) ? operationMoves[event].to : null
+}
+
 /** Marks on a receipt from which a resumed operation reads how far it came; never the clock. Source: SP figures. */
 export const OperationFlag = Schema.Literals([
   "creating",
@@ -43,6 +72,26 @@ export const OperationParameters = Schema.Struct({
   processesMax: Schema.optionalKey(Schema.Int)
 })
 export type OperationParameters = typeof OperationParameters.Type
+
+/** The fields of `OperationParameters`: two requests are the same when each is. */
+export const parameterNames = ["supervisor", "image", "cpuMillis", "memoryMebibytes", "processesMax"] as const
+
+/** A request as its caller makes it. The initiator is not among it: it comes from the credentials. */
+export interface OperationRequest {
+  readonly project: ProjectId
+  readonly action: OperationAction
+  readonly requestKey: RequestKey
+  /** Null: whatever generation the runtime has. */
+  readonly expectedGeneration: Generation | null
+  readonly parameters: OperationParameters
+}
+
+/** What a delete removed and proved. */
+export const OperationResult = Schema.Struct({
+  paths: Schema.Array(Schema.String),
+  proofs: Schema.Array(Schema.String)
+})
+export type OperationResult = typeof OperationResult.Type
 
 export class Operation extends Schema.Class<Operation>("holdfast/Operation")({
   /** Order of admission; recovery reads the oldest first. Source: SP-OPS-01. */
@@ -66,12 +115,15 @@ export class Operation extends Schema.Class<Operation>("holdfast/Operation")({
   flags: Schema.Array(OperationFlag),
   oldRecipe: Schema.NullOr(MachineRecipe),
   newRecipe: Schema.NullOr(MachineRecipe),
-  /** What a delete removed and proved: paths and sentences. */
-  result: Schema.NullOr(
-    Schema.Struct({ paths: Schema.Array(Schema.String), proofs: Schema.Array(Schema.String) })
-  ),
+  /** Machines (`sandbox/generation`) of its recipes that are not proved absent: the receipt stays for them. */
+  owed: Schema.Array(Schema.String),
+  result: Schema.NullOr(OperationResult),
   errorCode: Schema.NullOr(Schema.String),
   errorText: Schema.NullOr(Schema.String),
   createdAtMillis: Schema.Int,
   settledAtMillis: Schema.NullOr(Schema.Int)
 }) {}
+
+/** Name under which a machine is owed by receipts: its sandbox and the generation that it was built for. */
+export const machineOf = (recipe: Pick<MachineRecipe, "sandbox" | "generation">): string =>
+  `${recipe.sandbox}/${recipe.generation}`

@@ -62,3 +62,13 @@ export const HeaderFile = Schema.Struct({
 
 /** Content of `records/meta.json`. */
 export const MetaFile = Schema.Struct({ version: Schema.Literal(2), owner: NodeId })
+
+/**
+ * Content of a version-1 `sandboxes.json`: the whole registry in one file. Its records are read by the migration; an
+ * empty one is also what a fresh version-2 layout grows from.
+ */
+export const SnapshotFile = Schema.Struct({
+  version: Schema.Literal(1),
+  owner: NodeId,
+  sandboxes: Schema.Record(Schema.String, Schema.Unknown)
+})

@@ -5,6 +5,7 @@
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
+import type * as Option from "effect/Option"
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { AbsenceProof } from "../guests/AbsenceProof.ts"
@@ -159,6 +160,16 @@ export class Registry extends Context.Service<
     readonly remove: (
       proof: AbsenceProof
     ) => Effect.Effect<void, SandboxNotFound | SandboxStateRefused | RegistryError>
+    /** Does native work on a sandbox while nobody else does; other sandboxes are not held up. Source: RG-COM-04. */
+    readonly exclusive: <A, E, R>(
+      sandbox: SandboxId,
+      effect: Effect.Effect<A, E, R>
+    ) => Effect.Effect<A, E, R>
+    /** The same, unless somebody is at work on the sandbox already: then nothing is done and none is answered. */
+    readonly exclusiveIfFree: <A, E, R>(
+      sandbox: SandboxId,
+      effect: Effect.Effect<A, E, R>
+    ) => Effect.Effect<Option.Option<A>, E, R>
   }
 >()("holdfast/domain/registry/Registry") {
   declare readonly [OutsideTransaction]: true

@@ -4,6 +4,7 @@
  *
  *     runtimes 1─1 core.projects             the durable machine; restrict: a Project that owes a machine stays
  *     runtime_operations  (row_id identity)  receipts; they outlive machine and Project, so no foreign key
+ *     live_operations                        queued and claimed ones, one a Project: 0021_operations.ts
  *     runtime_logs        (row_id identity)  newest 200 rows a Project
  *     execution_leases                       something runs inside the guest now
  *     resource_samples, resource_rollups     minute and hour buckets, natural key (project, metric, bucket)
@@ -13,6 +14,7 @@
  * timestamptz(3) everywhere: a value read by the daemon compares equal when it is written back.
  */
 import type { Migration } from "../migrate.ts"
+import { operationFunctions } from "./0021_operations.ts"
 
 const metrics = `('cpu_usec', 'memory_bytes', 'memory_peak_bytes', 'disk_bytes', 'io_read_bytes', 'io_write_bytes', 'net_rx_bytes', 'net_tx_bytes', 'pids')`
 
@@ -51,6 +53,7 @@ const statements = (): ReadonlyArray<string> => [
     changed_at timestamptz(3) not null default now(),
     check ((sandbox_id is null) = (recipe is null))
   )`,
+  // No index knows the state, so claim, progress and settlement are heap-only updates: room for them on each page.
   `create table runtime_operations (
     row_id bigint generated always as identity primary key,
     id uuid not null unique,
@@ -69,9 +72,11 @@ const statements = (): ReadonlyArray<string> => [
     step text,
     fraction double precision not null default 0 check (fraction between 0 and 1),
     message text,
-    flags text[] not null default '{}',
+    flags text[] not null default '{}'
+      check (flags <@ '{creating,removed,stopped,imported,switched,storage-removed}'),
     old_recipe jsonb,
     new_recipe jsonb,
+    owed text[] not null default '{}',
     result jsonb,
     error_code text,
     error_text text,
@@ -81,11 +86,12 @@ const statements = (): ReadonlyArray<string> => [
     unique (project_id, request_key),
     check ((state = 'claimed') = (claimed_by is not null)),
     check ((state in ('succeeded', 'failed', 'superseded')) = (settled_at is not null))
+  ) with (fillfactor = 75)`,
+  // One live operation a runtime, whoever asks, and the queue in the order of admission. Source: SP-ADM-09.
+  `create table live_operations (
+    project_id bigint primary key,
+    row_id bigint not null unique
   )`,
-  // One live operation a runtime, whoever asks. Source: SP-ADM-09.
-  `create unique index runtime_operations_one_live on runtime_operations (project_id)
-    where state in ('queued', 'claimed')`,
-  `create index runtime_operations_live on runtime_operations (row_id) where state in ('queued', 'claimed')`,
   `create index runtime_operations_by_project on runtime_operations (project_id, row_id)`,
   `create index runtime_operations_by_account on runtime_operations (account_id, row_id)`,
   `create table runtime_logs (
@@ -116,7 +122,8 @@ const statements = (): ReadonlyArray<string> => [
   `create table history_deletions (
     project_id bigint primary key,
     requested_at timestamptz(3) not null default now()
-  )`
+  )`,
+  ...operationFunctions
 ]
 
 export const pluginMigrations: ReadonlyArray<Migration> = [{ version: 21, name: "baseline", statements }]

@@ -1,0 +1,63 @@
+/**
+ * Entry point of the benchmarks: `npm run bench -- [suite...] [--rounds N] [--seconds S] [--strict]`. Ends with 0
+ * when every figure stands, 1 when one is void, a stage could not be set, or a target was missed under `--strict`,
+ * 2 on wrong usage, and 130 when it was interrupted, after everything has been taken down.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import { join } from "node:path"
+import { readArguments, usage } from "./lib/arguments.ts"
+import type { Suite } from "./lib/definition.ts"
+import { keep, linesOf } from "./lib/report.ts"
+import { runSuite } from "./lib/runSuite.ts"
+import { enqueue } from "./suites/enqueue.ts"
+import { guests } from "./suites/guests.ts"
+import { pluginDb } from "./suites/pluginDb.ts"
+import { recordWrite } from "./suites/recordWrite.ts"
+
+const suites: ReadonlyArray<Suite> = [enqueue, recordWrite, pluginDb, guests]
+
+const resultsDirectory = join(import.meta.dirname, "results")
+
+/** Runs one suite and answers whether it stands. */
+const runAndTell = (suite: Suite, given: { rounds: number; seconds: number; strict: boolean }) =>
+  Effect.gen(function* () {
+    const result = yield* runSuite(suite, given, (line) => console.error(line))
+    for (const line of linesOf(suite, result)) console.log(line)
+    console.log(`kept in ${keep(resultsDirectory, result)}`)
+    const stands = result.rows.every((row) => row.void.length === 0 && row.rounds === given.rounds)
+    return stands && (!given.strict || result.verdicts.every((verdict) => verdict.met !== false))
+  }).pipe(
+    Effect.catchCause((cause) => {
+      if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
+      console.error(`${suite.id} could not be run: ${Cause.pretty(cause)}`)
+      return Effect.succeed(false)
+    })
+  )
+
+const main = async (): Promise<number> => {
+  const given = readArguments(process.argv.slice(2))
+  if (typeof given === "string") {
+    console.error(`${given}\n${usage}`)
+    return 2
+  }
+  const strangers = given.suites.filter((id) => !suites.some((suite) => suite.id.toLowerCase() === id))
+  if (strangers.length > 0) {
+    console.error(
+      `no such suite: ${strangers.join(", ")}; there are ${suites.map((suite) => suite.id).join(", ")}`
+    )
+    return 2
+  }
+  const chosen = suites.filter(
+    (suite) => given.suites.length === 0 || given.suites.includes(suite.id.toLowerCase())
+  )
+  const interruption = new AbortController()
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interruption.abort())
+  const results = Effect.forEach(chosen, (suite) => runAndTell(suite, given))
+  const exit = await Effect.runPromiseExit(results, { signal: interruption.signal })
+  if (Exit.isFailure(exit)) return 130
+  return exit.value.every((stands) => stands) ? 0 : 1
+}
+
+process.exitCode = await main()

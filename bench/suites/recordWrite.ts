@@ -1,0 +1,42 @@
+/** P12: what a durable mutation of the node registry costs beside the flushes that nobody can save. */
+import * as Effect from "effect/Effect"
+import * as Files from "node:fs"
+import * as Path from "node:path"
+import { compile } from "../lib/compile.ts"
+import type { Suite } from "../lib/definition.ts"
+import { diskDirectory, flushMillis } from "../lib/disk.ts"
+import { nativeFloor, nodeFloor, sqliteFloor } from "../lib/recordFloors.ts"
+import { registryWrites } from "../lib/registryWork.ts"
+import { recordTemplate } from "../lib/sampleRecord.ts"
+
+export const recordWrite: Suite = {
+  id: "P12",
+  title: "record write",
+  what: "One changed record made durable: temporary file, flush, rename, flush of the directory. The loops write alone and check nothing.",
+  figure: { name: "perSecond", better: "higher" },
+  beside: ["p50Millis", "p99Millis"],
+  baseline: "C loop",
+  workers: [1, 4, 16],
+  targets: [{ contender: "Registry.update", workers: [1], ratioAtLeast: 0.65 }],
+  open: () =>
+    Effect.gen(function* () {
+      const directory = yield* diskDirectory
+      const template = Path.join(directory, "template.json")
+      Files.writeFileSync(template, recordTemplate())
+      const compiled = compile(Path.join(import.meta.dirname, "../native/recordFloor.c"), directory)
+      const place = (name: string) => Path.join(directory, name)
+      return {
+        contenders: [
+          ...("program" in compiled ? [nativeFloor(compiled.program, template, place("native"))] : []),
+          registryWrites(place("registry")),
+          nodeFloor(place("node")),
+          sqliteFloor(place("sqlite"))
+        ],
+        leftOut: "why" in compiled ? [{ name: "C loop", why: compiled.why }] : [],
+        setting: {
+          record: `${recordTemplate().length} bytes`,
+          disk: `one flush takes ${flushMillis(directory).toFixed(3)} ms`
+        }
+      }
+    })
+}

@@ -1,0 +1,15 @@
+/**
+ * Hook at the boundaries of every durable program's steps. It does nothing unless somebody looks: a test stops, fails
+ * or kills the process there, at every step of every program.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+
+export interface StepObserverShape {
+  readonly before: (program: string, step: string) => Effect.Effect<void>
+  readonly after: (program: string, step: string) => Effect.Effect<void>
+}
+
+export const StepObserver = Context.Reference<StepObserverShape>("holdfast/domain/StepObserver", {
+  defaultValue: () => ({ before: () => Effect.void, after: () => Effect.void })
+})

@@ -1,0 +1,97 @@
+/**
+ * Cancelling an execution: the marker in the table, which any process may write, and the signal to a holder in this
+ * process. Ending the command is the holder's business; it waits for `cancelRequested`.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import type { LeaseId, ProjectId } from "../Identity.ts"
+import type { StorageFailure } from "../persistence/PluginDb.ts"
+import { type HeldLease, HeldLeases } from "./HeldLeases.ts"
+import { furtherMarker, LeaseNotFound } from "./Lease.ts"
+import { LeaseStore } from "./LeaseStore.ts"
+
+/** Makes the cancellation known here and remembers who is writing it, so that the same handle can wait for it. */
+const signal = (held: HeldLease, intent: Fiber.Fiber<unknown, StorageFailure>): void => {
+  held.cancel = furtherMarker(held.cancel, "requested")
+  held.intent = intent
+  held.cancelled.openUnsafe()
+}
+
+/** An intent that was not written is reported at once, and again to the cleanup that awaits it. Source: SP-LEASE-06. */
+const report = (what: string) => (failure: StorageFailure) =>
+  Effect.logWarning(`the cancellation of ${what} could not be written: ${failure.message}`)
+
+/** Whether the marker of this lease is written, or on its way. */
+const intentStands = (held: HeldLease): boolean => {
+  if (held.intent === null) return held.cancel !== "none"
+  const exit = held.intent.pollUnsafe()
+  return exit === undefined || Exit.isSuccess(exit)
+}
+
+/** Begins to write the marker and returns at once; the same handle awaits it later. Source: SP-LEASE-05. */
+export const intendCancel = Effect.fnUntraced(function* (held: HeldLease) {
+  const store = yield* LeaseStore
+  if (held.phase !== "held" || intentStands(held)) return
+  const writing = store
+    .requestCancel(held.lease.id)
+    .pipe(Effect.tapError(report(`lease ${held.lease.id}`)), Effect.interruptible)
+  signal(held, yield* Effect.forkDetach(writing))
+}, Effect.uninterruptible)
+
+/** Waits for the pending intent; answers why it was not written, or none. Source: SP-LEASE-05, SP-LEASE-06. */
+export const awaitIntent = Effect.fnUntraced(function* (held: HeldLease) {
+  if (held.intent === null) return Option.none<StorageFailure>()
+  const exit = yield* Fiber.await(held.intent)
+  if (Exit.isSuccess(exit)) return Option.none<StorageFailure>()
+  const failure = Cause.findErrorOption(exit.cause)
+  return Option.isSome(failure) ? failure : yield* Effect.failCause(exit.cause as Cause.Cause<never>)
+})
+
+/** How far the cancellation has come, by this process and by the table. A failed intent fails here. Source: SP-LEASE-05. */
+export const readCancellation = Effect.fnUntraced(function* (held: HeldLease) {
+  const store = yield* LeaseStore
+  const failure = yield* awaitIntent(held)
+  if (Option.isSome(failure)) return yield* failure.value
+  const stored = yield* store.cancellation(held.lease.id)
+  held.cancel = furtherMarker(
+    held.cancel,
+    Option.getOrElse(stored, () => "none" as const)
+  )
+  return held.cancel
+})
+
+/**
+ * Asks for the cancellation of one execution, whichever process holds it, and answers how far it has come. A holder
+ * in this process learns it at once, one elsewhere with its next heartbeat. Refused with `LeaseNotFound`.
+ */
+export const requestCancel = Effect.fn("leases.requestCancel")(function* (id: LeaseId) {
+  const register = yield* HeldLeases
+  const store = yield* LeaseStore
+  const held = register.get(id)
+  if (held?.phase === "held") {
+    yield* intendCancel(held)
+    return yield* readCancellation(held)
+  }
+  const marker = yield* store.requestCancel(id)
+  if (Option.isNone(marker)) return yield* new LeaseNotFound({ lease: id })
+  return marker.value
+})
+
+/**
+ * Asks for the cancellation of every execution of a Project and answers the leases that have yet to end. Holders in
+ * this process learn it even where the database fails. Used by the Project's removal. Source: SP-DEL-10.
+ */
+export const cancelExecutionsOf = Effect.fn("leases.cancelExecutionsOf")(function* (project: ProjectId) {
+  const register = yield* HeldLeases
+  const store = yield* LeaseStore
+  const writing = yield* store
+    .requestCancelOf(project)
+    .pipe(Effect.tapError(report(`the executions of project ${project}`)), Effect.forkDetach)
+  for (const held of register.held()) {
+    if (held.lease.project === project) signal(held, writing)
+  }
+  return yield* Fiber.join(writing)
+})

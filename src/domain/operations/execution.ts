@@ -1,0 +1,191 @@
+/**
+ * Carries out one claimed operation: per step the intent is durable, the act runs with no transaction open, and the
+ * outcome is durable with the next step's intent, conditional on the claim. A refusal of a step ends the operation
+ * as failed; a database that is away only makes it wait; a lost claim makes it stop and change nothing.
+ * Who claims is decided elsewhere: dispatcher.ts. Source: SP-OPS-03, SP-OPS-06, SP-TX-08, SP-TX-09.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import { storageRetryMillisMax, storageRetryMillisMin } from "../Bounds.ts"
+import { RuntimeLog } from "../history/RuntimeLog.ts"
+import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
+import { StepObserver } from "../StepObserver.ts"
+import type { Operation } from "./Operation.ts"
+import { saveOperation } from "./claims.ts"
+import type { OperationEvents } from "./OperationEvents.ts"
+import { type HeldClaim, type OperationRows, OperationStore, type SettleOutcome } from "./OperationStore.ts"
+import {
+  type ActionPlan,
+  fractionBefore,
+  OperationPlans,
+  type RecordingError,
+  resumeIndex,
+  type Step,
+  type StepOutcome,
+  type StepRecorder,
+  type StepRefusal
+} from "./plan.ts"
+import { settleOperation } from "./settlement.ts"
+
+const merged = (operation: Operation, outcome: StepOutcome) => ({
+  step: operation.step,
+  fraction: operation.fraction,
+  message: outcome.message ?? operation.message,
+  flags: [...new Set([...operation.flags, ...(outcome.flags ?? [])])],
+  ...(outcome.newRecipe === undefined ? {} : { newRecipe: outcome.newRecipe })
+})
+
+const isRecordingError = (error: StepRefusal): error is RecordingError =>
+  ["ClaimLost", "StorageFailure", "CommitUnknown", "TransactionEnded"].includes(error._tag)
+
+/** Writes of one step. `latest` is the receipt as it was last written, which the next step's intent builds upon. */
+const makeRecorder = Effect.fnUntraced(function* (operation: Operation) {
+  const context = yield* Effect.context<OperationRows | OperationEvents>()
+  const log = yield* RuntimeLog
+  let latest = operation
+  const recorder: StepRecorder = {
+    record: (outcome) =>
+      Effect.suspend(() => saveOperation(latest, merged(latest, outcome))).pipe(
+        Effect.tap((saved) => Effect.sync(() => void (latest = saved))),
+        Effect.provideContext(context)
+      ),
+    log: (line) => log.append(operation.project, { operation: operation.id, lines: [line] })
+  }
+  return { recorder, latest: () => latest }
+})
+
+/** Ends the operation, and with it says what the runtime is now. */
+const settle = Effect.fnUntraced(function* (
+  plan: ActionPlan | undefined,
+  claim: HeldClaim & Pick<Operation, "generation">,
+  outcome: SettleOutcome
+) {
+  const observed = outcome.state === "succeeded" ? plan?.observedAfter : plan?.observedOnFailure
+  const reason = outcome.state === "succeeded" ? null : outcome.text
+  yield* observed === undefined || observed === null
+    ? settleOperation(claim, outcome)
+    : settleOperation(claim, outcome, { generation: claim.generation, observed, reason })
+})
+
+const begin = Effect.fnUntraced(function* (
+  plan: ActionPlan,
+  operation: Operation,
+  index: number,
+  before: StepOutcome
+) {
+  const step = plan.steps[index]?.name ?? null
+  return yield* saveOperation(operation, {
+    ...merged(operation, before),
+    step,
+    fraction: fractionBefore(plan, index)
+  })
+})
+
+const runStep = Effect.fn("operations.step")(function* (plan: ActionPlan, step: Step, operation: Operation) {
+  const observer = yield* StepObserver
+  yield* Effect.annotateCurrentSpan({ action: plan.action, step: step.name, project: operation.project })
+  yield* observer.before(plan.action, step.name)
+  const { recorder, latest } = yield* makeRecorder(operation)
+  const outcome = yield* step.run(operation, recorder)
+  yield* observer.after(plan.action, step.name)
+  return { outcome, operation: latest() }
+})
+
+const runSteps = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operation) {
+  const runtimes = yield* RuntimeStore
+  const { generation } = claimed
+  yield* runtimes.setDesired(claimed.project, { generation, desired: plan.desired })
+  if (plan.observedMeanwhile !== null) {
+    yield* runtimes.observe(claimed.project, {
+      generation,
+      observed: plan.observedMeanwhile,
+      reason: null
+    })
+  }
+  let operation = claimed
+  let outcome: StepOutcome = {}
+  for (let index = resumeIndex(plan, claimed); index < plan.steps.length; index++) {
+    operation = yield* begin(plan, operation, index, outcome)
+    ;({ outcome, operation } = yield* runStep(plan, plan.steps[index] as Step, operation))
+  }
+  return outcome
+})
+
+const failedBy = (code: string, text: string): SettleOutcome => ({
+  state: "failed",
+  code,
+  text
+})
+
+const attempt = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operation) {
+  const exit = yield* Effect.exit(runSteps(plan, claimed))
+  if (Exit.isSuccess(exit)) {
+    if (plan.settledByLastStep) return
+    const result = exit.value.result
+    yield* settle(plan, claimed, { state: "succeeded", ...(result === undefined ? {} : { result }) })
+    return
+  }
+  if (Cause.hasInterrupts(exit.cause)) return yield* Effect.interrupt
+  const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+  if (error !== undefined && isRecordingError(error)) return yield* Effect.fail(error)
+  if (error !== undefined) {
+    yield* settle(plan, claimed, failedBy(error.code, error.message))
+    return
+  }
+  yield* Effect.logError(`operation ${claimed.id} died in its step`, exit.cause)
+  yield* settle(
+    plan,
+    claimed,
+    failedBy("internal", "a step of the operation died: the daemon's log has the defect")
+  )
+})
+
+/** The row as it is now, if this claim still holds it. */
+const stillHeld = Effect.fnUntraced(function* (claimed: Operation) {
+  const found = Option.getOrUndefined(yield* (yield* OperationStore).byId(claimed.id))
+  const same = found?.claimSequence === claimed.claimSequence && found.claimedBy === claimed.claimedBy
+  return found !== undefined && same && found.state === "claimed" ? found : undefined
+})
+
+/** Waits until the database answers again; the row if it is still this claim's, else none. */
+const awaitDatabase = Effect.fnUntraced(function* (claimed: Operation, tries: number) {
+  let waitMillis = Math.min(storageRetryMillisMin * 2 ** tries, storageRetryMillisMax)
+  for (;;) {
+    yield* Effect.sleep(waitMillis)
+    const reread = yield* Effect.exit(stillHeld(claimed))
+    if (Exit.isSuccess(reread)) return reread.value
+    waitMillis = Math.min(waitMillis * 2, storageRetryMillisMax)
+  }
+})
+
+/** One try: answers the row to go on with when the database was away meanwhile. */
+const attemptOnce = Effect.fnUntraced(function* (current: Operation, tries: number) {
+  const plan = (yield* OperationPlans).planOf(current.action)
+  const work: Effect.Effect<void, RecordingError, Effect.Services<ReturnType<typeof attempt>>> = plan ===
+  undefined
+    ? Effect.asVoid(
+        settle(
+          plan,
+          current,
+          failedBy("action_not_supported", `this daemon cannot carry out ${current.action}`)
+        )
+      )
+    : attempt(plan, current)
+  const ended = yield* Effect.result(work)
+  if (Result.isSuccess(ended)) return undefined
+  yield* Effect.logWarning(`operation ${current.id} was interrupted: ${ended.failure.message}`)
+  return ended.failure._tag === "ClaimLost" ? undefined : yield* awaitDatabase(current, tries)
+})
+
+/**
+ * Carries out a claimed operation to its end and answers once its outcome is durable or its claim is lost. While the
+ * database is away it tries again from the durable state, between `storageRetryMillisMin` and `storageRetryMillisMax`.
+ * Interrupting it leaves the claim as it is.
+ */
+export const executeClaimed = Effect.fn("operations.execute")(function* (claimed: Operation) {
+  let current: Operation | undefined = claimed
+  for (let tries = 0; current !== undefined; tries++) current = yield* attemptOnce(current, tries)
+})

@@ -1,0 +1,73 @@
+/**
+ * Is a request sensible at all? Pure, and asked before any transaction opens. Whether an image exists or a
+ * supervisor is there is checked by those who build the machine.
+ */
+import {
+  imageBytesMax,
+  runtimeCpuMillisMax,
+  runtimeCpuMillisMin,
+  runtimeMemoryMebibytesMax,
+  runtimeMemoryMebibytesMin,
+  runtimeProcessesMax,
+  runtimeProcessesMin
+} from "../Bounds.ts"
+import { RequestKey } from "../Identity.ts"
+import { InvalidParameters } from "./AdmissionRefusals.ts"
+import { type OperationRequest, parameterNames } from "./Operation.ts"
+
+/** Key of the receipt that project removal writes; no request may take it. Source: SP-DEL-09. */
+export const removalRequestKey = RequestKey.make("core-project-removal")
+
+const outside = (value: number | undefined, minimum: number, maximum: number): string | null =>
+  value === undefined || (Number.isSafeInteger(value) && value >= minimum && value <= maximum)
+    ? null
+    : `must be a whole number from ${minimum} to ${maximum}`
+
+/** `host`, or an absolute path in its shortest written form. Whether it exists is checked elsewhere. */
+const imageFault = (image: string | undefined): string | null => {
+  if (image === undefined || image === "host") {
+    return null
+  }
+  const segments = image.split("/")
+  const normal =
+    segments.length > 1 &&
+    segments[0] === "" &&
+    segments.slice(1).every((segment) => segment !== "" && segment !== "." && segment !== "..")
+  if (!normal || /\p{Cc}/u.test(image)) {
+    return "must be `host` or an absolute path without empty, `.` or `..` segments"
+  }
+  return new TextEncoder().encode(image).length <= imageBytesMax
+    ? null
+    : `must not be longer than ${imageBytesMax} bytes`
+}
+
+const supervisorNames: ReadonlyArray<string> = ["auto", "bubblewrap", "unshare"]
+
+/** The first absurd parameter of a request, or null. Units and bounds: SP figures. */
+export const findInvalidParameter = (request: OperationRequest): InvalidParameters | null => {
+  const { action, parameters, requestKey } = request
+  const faults: ReadonlyArray<readonly [string, string | null]> = [
+    ["requestKey", requestKey === removalRequestKey ? "is reserved for project deletion" : null],
+    [
+      "parameters",
+      action !== "provision" && parameterNames.some((name) => parameters[name] !== undefined)
+        ? `are taken by provision, not by ${action}`
+        : null
+    ],
+    ["cpuMillis", outside(parameters.cpuMillis, runtimeCpuMillisMin, runtimeCpuMillisMax)],
+    [
+      "memoryMebibytes",
+      outside(parameters.memoryMebibytes, runtimeMemoryMebibytesMin, runtimeMemoryMebibytesMax)
+    ],
+    ["processesMax", outside(parameters.processesMax, runtimeProcessesMin, runtimeProcessesMax)],
+    ["image", imageFault(parameters.image)],
+    [
+      "supervisor",
+      parameters.supervisor === undefined || supervisorNames.includes(parameters.supervisor)
+        ? null
+        : `must be one of ${supervisorNames.join(", ")}`
+    ]
+  ]
+  const found = faults.find(([, why]) => why !== null)
+  return found === undefined ? null : new InvalidParameters({ field: found[0], why: found[1] ?? "" })
+}

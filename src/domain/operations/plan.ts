@@ -1,0 +1,77 @@
+/**
+ * What an action is made of: a declared list of steps, each with a name, a weight for the progress bar and a
+ * forward act that may be repeated. A step that was under way when the daemon died is run again from its start, so
+ * every act is idempotent and reads how far it came from the receipt's flags, never from the clock.
+ * Source: SP-OPS-03, SP figures (steps with weights).
+ */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type { CommitUnknown, StorageFailure, TransactionEnded } from "../persistence/PluginDb.ts"
+import type { MachineRecipe, RuntimeDesired, RuntimeObserved } from "../runtimes/Runtime.ts"
+import type { Operation, OperationAction, OperationFlag, OperationResult } from "./Operation.ts"
+import type { ClaimLost } from "./OperationStore.ts"
+
+/** What a step leaves on the receipt. Flags are added, never taken away. */
+export interface StepOutcome {
+  readonly flags?: ReadonlyArray<OperationFlag>
+  readonly newRecipe?: MachineRecipe
+  readonly message?: string
+  readonly result?: OperationResult
+}
+
+/** Why a step did not get through: a stable code and one sentence of ours, both written to the receipt. */
+export interface StepRefusal {
+  readonly _tag: string
+  readonly code: string
+  readonly message: string
+}
+
+/** The receipt could not be written: the claim is lost, or the database is away. It is not the step's outcome. */
+export type RecordingError = ClaimLost | StorageFailure | CommitUnknown | TransactionEnded
+
+/** What a step may write while it runs. Each write is durable when it returns, and refused once the claim is lost. */
+export interface StepRecorder {
+  /** Adds to the receipt before the act that it announces: the intent is durable before the effect. */
+  readonly record: (outcome: StepOutcome) => Effect.Effect<Operation, RecordingError>
+  readonly log: (line: string) => Effect.Effect<void, RecordingError>
+}
+
+export interface Step {
+  readonly name: string
+  readonly weight: number
+  readonly run: (
+    operation: Operation,
+    recorder: StepRecorder
+  ) => Effect.Effect<StepOutcome, StepRefusal | RecordingError>
+}
+
+/** What the runtime's row says while the action runs, when it succeeded, and when it failed. Null: as it was. */
+export interface ActionPlan {
+  readonly action: OperationAction
+  readonly desired: RuntimeDesired
+  readonly observedMeanwhile: RuntimeObserved | null
+  readonly observedAfter: RuntimeObserved
+  readonly observedOnFailure: RuntimeObserved | null
+  readonly steps: readonly [Step, ...ReadonlyArray<Step>]
+  /** The last step settles the operation itself, in the transaction that clears the records. Source: SP-DEL-10. */
+  readonly settledByLastStep: boolean
+}
+
+/** The plans of the actions that this daemon can carry out. Joined in layers. */
+export class OperationPlans extends Context.Service<
+  OperationPlans,
+  { readonly planOf: (action: OperationAction) => ActionPlan | undefined }
+>()("holdfast/domain/operations/plan/OperationPlans") {}
+
+/** Share of the plan that is done when the step at `index` begins, from 0 to 1. */
+export const fractionBefore = (plan: ActionPlan, index: number): number => {
+  const whole = plan.steps.reduce((sum, step) => sum + step.weight, 0)
+  return plan.steps.slice(0, index).reduce((sum, step) => sum + step.weight, 0) / whole
+}
+
+/** Where a claimed operation goes on: at the step it was in when it was last written, or at the first. */
+export const resumeIndex = (plan: ActionPlan, operation: Pick<Operation, "step">): number =>
+  Math.max(
+    0,
+    plan.steps.findIndex((step) => step.name === operation.step)
+  )

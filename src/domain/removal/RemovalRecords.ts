@@ -1,0 +1,17 @@
+/**
+ * Port of what the removal of a Project's runtime clears in the caller's transaction and no other port does.
+ */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type { ProjectId } from "../Identity.ts"
+import type { PluginTx, StorageFailure, TransactionEnded } from "../persistence/PluginDb.ts"
+
+export class RemovalRecords extends Context.Service<
+  RemovalRecords,
+  {
+    /** Removes every execution lease of the Project, tombstones too: their guests are proved absent. */
+    readonly clearLeases: (
+      project: ProjectId
+    ) => Effect.Effect<void, StorageFailure | TransactionEnded, PluginTx>
+  }
+>()("holdfast/domain/removal/RemovalRecords") {}

@@ -1,0 +1,168 @@
+/**
+ * The plan of the delete operation: stop, guests, storage, records. Every step begins by reading the host's record
+ * and the confirmed paths again, so nothing is touched that was not confirmed, whatever happened since the last one.
+ * Each act finds what is already gone and proves it again. Source: SP-DEL-07, SP-DEL-10, SP figures.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { guestStopGraceMillis } from "../Bounds.ts"
+import { type AbsenceProof, describeProof } from "../guests/AbsenceProof.ts"
+import { HistoryStore } from "../history/HistoryStore.ts"
+import { RuntimeLog } from "../history/RuntimeLog.ts"
+import type { HostProjects } from "../host/Projects.ts"
+import type { SandboxId } from "../Identity.ts"
+import { finalizeProvenGone } from "../leases/settlement.ts"
+import { bindSteps, type MachineServices, quiesce } from "../operations/machineSteps.ts"
+import type { Operation, OperationResult } from "../operations/Operation.ts"
+import type { OperationEvents } from "../operations/OperationEvents.ts"
+import { OperationRefused } from "../operations/OperationRefused.ts"
+import { OperationRows } from "../operations/OperationStore.ts"
+import type {
+  ActionPlan,
+  RecordingError,
+  StepOutcome,
+  StepRecorder,
+  StepRefusal
+} from "../operations/plan.ts"
+import { publishDurable } from "../operations/claims.ts"
+import { recordMachineAbsent } from "../operations/settlement.ts"
+import { stopSandbox } from "../registry/lifecycle.ts"
+import { Registry } from "../registry/Registry.ts"
+import { deleteSandbox } from "../registry/removal.ts"
+import { Disks } from "../runtimes/Disks.ts"
+import type { MachineRecipe } from "../runtimes/Runtime.ts"
+import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
+import { verifyRemoval } from "./inspection.ts"
+import type { SandboxPaths } from "./RemovalPlan.ts"
+import { RemovalRecords } from "./RemovalRecords.ts"
+
+export type RemovalServices =
+  | MachineServices
+  | OperationRows
+  | OperationEvents
+  | HostProjects
+  | HistoryStore
+  | RuntimeLog
+  | RemovalRecords
+  | SandboxPaths
+
+type Act = (
+  operation: Operation,
+  recorder: StepRecorder
+) => Effect.Effect<StepOutcome, StepRefusal | RecordingError, RemovalServices>
+
+/** Machines of this node, each once. One that another node carries cannot be proved absent from here. */
+const machinesHere = Effect.fnUntraced(function* (
+  operation: Operation,
+  recipes: ReadonlyArray<MachineRecipe>
+) {
+  const registry = yield* Registry
+  const machines = new Map<SandboxId, MachineRecipe>()
+  for (const recipe of recipes) {
+    if (recipe.node !== registry.node) {
+      return yield* new OperationRefused({
+        project: operation.project,
+        code: "sandbox_of_another_node",
+        why: `${recipe.sandbox} is carried by node ${recipe.node}: only that node can prove its absence`
+      })
+    }
+    machines.set(recipe.sandbox, recipe)
+  }
+  return machines
+})
+
+const stop: Act = Effect.fnUntraced(function* (operation, recorder) {
+  const { recipes } = yield* verifyRemoval(operation.project)
+  yield* quiesce(operation, recorder)
+  const registry = yield* Registry
+  const machines = yield* machinesHere(operation, recipes)
+  const inventory = yield* registry.inventory
+  for (const sandbox of machines.keys()) {
+    if (inventory.has(sandbox)) yield* stopSandbox(sandbox, { graceMillis: guestStopGraceMillis })
+  }
+  return { flags: ["stopped"] }
+})
+
+/** Deletes one machine and answers the proof; none where its record was never admitted, so that nothing can be. */
+const proveMachineAbsent = Effect.fnUntraced(function* (operation: Operation, sandbox: SandboxId) {
+  const proof: Option.Option<AbsenceProof> = yield* deleteSandbox(sandbox, {
+    reason: "project",
+    actor: operation.requestKey
+  }).pipe(
+    Effect.asSome,
+    Effect.catchTag("SandboxNotFound", () => Effect.succeedNone)
+  )
+  if (Option.isSome(proof)) {
+    yield* recordMachineAbsent(operation.project, proof.value)
+    yield* finalizeProvenGone(proof.value)
+  }
+  return Option.match(proof, {
+    onNone: () => `${sandbox}: the node's registry never admitted it and has no state of it`,
+    onSome: describeProof
+  })
+})
+
+const proveAll = Effect.fnUntraced(function* (operation: Operation, recipes: ReadonlyArray<MachineRecipe>) {
+  const machines = yield* machinesHere(operation, recipes)
+  return yield* Effect.forEach(machines.keys(), (sandbox) => proveMachineAbsent(operation, sandbox))
+})
+
+const guests: Act = Effect.fnUntraced(function* (operation) {
+  const { recipes } = yield* verifyRemoval(operation.project)
+  const proofs = yield* proveAll(operation, recipes)
+  return { flags: ["removed"], message: `${proofs.length} machines are proved absent` }
+})
+
+const storage: Act = Effect.fnUntraced(function* (operation) {
+  const disks = yield* Disks
+  const { recipes } = yield* verifyRemoval(operation.project)
+  for (const recipe of recipes) yield* Effect.forEach(recipe.disks, disks.remove, { discard: true })
+  if (recipes.length > 0) yield* disks.remove(disks.rootOf(operation.project))
+  return { flags: ["storage-removed"] }
+})
+
+/** Clears what the Project has here and settles the operation, all in one transaction. Source: SP-DEL-10. */
+const clearRecords = Effect.fnUntraced(function* (operation: Operation, result: OperationResult) {
+  const runtimes = yield* RuntimeStore
+  const rows = yield* OperationRows
+  const records = yield* RemovalRecords
+  const history = yield* HistoryStore
+  const log = yield* RuntimeLog
+  return yield* runtimes.transaction("removal.clearRecords", (store) =>
+    Effect.gen(function* () {
+      const runtime = yield* store.runtime(operation.project)
+      yield* records.clearLeases(operation.project)
+      yield* log.clear(operation.project)
+      yield* history.queueDeletion(operation.project)
+      if (Option.isSome(runtime)) yield* store.remove(operation.project, runtime.value.generation)
+      return yield* rows.settle(operation, { state: "succeeded", result })
+    })
+  )
+})
+
+const records: Act = Effect.fnUntraced(function* (operation) {
+  const { description, recipes } = yield* verifyRemoval(operation.project)
+  // Said again from the tombstones, so that a receipt settled after a restart has every proof.
+  const proofs = yield* proveAll(operation, recipes)
+  yield* publishDurable(yield* clearRecords(operation, { paths: description.paths, proofs }))
+  return {}
+})
+
+/** The plan of delete, over the services that are in context now. */
+export const removalPlan: Effect.Effect<ActionPlan, never, RemovalServices> = Effect.map(
+  Effect.context<RemovalServices>(),
+  (context): ActionPlan => ({
+    action: "delete",
+    desired: "deleted",
+    observedMeanwhile: "deleting",
+    observedAfter: "deleted",
+    observedOnFailure: null,
+    steps: bindSteps(context, [
+      ["stop", 2, stop],
+      ["guests", 2, guests],
+      ["storage", 2, storage],
+      ["records", 1, records]
+    ]),
+    settledByLastStep: true
+  })
+)

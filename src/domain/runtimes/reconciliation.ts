@@ -1,0 +1,73 @@
+/**
+ * Brings what the database says of this node's runtimes to what the node knows: a guest that ended by itself, was
+ * lost to a reboot or is still there after a restart. It takes no input and starts nothing; it only records what was
+ * observed, under the generation it was asked about, and leaves alone what an operation is working on.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { reconcilePageRows } from "../Bounds.ts"
+import type { SandboxRecord } from "../registry/Record.ts"
+import { Registry } from "../registry/Registry.ts"
+import type { Runtime, RuntimeObserved } from "./Runtime.ts"
+import { RuntimeStore } from "./RuntimeStore.ts"
+
+/** What a runtime is observed as, and why, when its record says so; null where nothing can be said. */
+export interface Verdict {
+  readonly observed: RuntimeObserved
+  readonly reason: string | null
+}
+
+/**
+ * The runtime's state by its sandbox's record. States between two others say nothing: somebody is at work there.
+ * A machine without a record is failed, and stays owed until its absence is proved.
+ */
+export const verdictOf = (record: SandboxRecord | undefined): Verdict | null => {
+  if (record === undefined)
+    return { observed: "failed", reason: "the node's registry has no record of its machine" }
+  switch (record.status) {
+    case "Running":
+    case "Paused":
+      return { observed: "running", reason: null }
+    case "Terminated":
+      return { observed: "stopped", reason: record.statusReason }
+    case "Failed":
+      return { observed: "failed", reason: record.statusReason }
+    default:
+      return null
+  }
+}
+
+/** Only settled states are corrected; `starting` and `deleting` belong to the operation that set them. */
+const correctable: ReadonlyArray<RuntimeObserved> = ["running", "stopped", "failed"]
+
+/** The correction that a runtime's row needs, or null. */
+export const correctionOf = (runtime: Runtime, record: SandboxRecord | undefined): Verdict | null => {
+  if (runtime.sandbox === null || !correctable.includes(runtime.observed)) return null
+  const verdict = verdictOf(record)
+  return verdict === null || verdict.observed === runtime.observed ? null : verdict
+}
+
+/** One pass over the runtimes of this node; answers how many rows were corrected. */
+export const reconcileRuntimes = Effect.fn("runtimes.reconcile")(function* (
+  isBusy: (project: Runtime["project"]) => boolean
+) {
+  const runtimes = yield* RuntimeStore
+  const registry = yield* Registry
+  const inventory = yield* registry.inventory
+  let corrected = 0
+  let after = 0
+  for (;;) {
+    const page = yield* runtimes.page({ after, limit: reconcilePageRows })
+    for (const runtime of page) {
+      after = runtime.project
+      if (runtime.recipe?.node !== registry.node || isBusy(runtime.project)) continue
+      const sandbox = Option.fromNullishOr(runtime.sandbox)
+      const record = Option.getOrUndefined(Option.map(sandbox, (id) => inventory.get(id)))
+      const correction = correctionOf(runtime, record)
+      if (correction === null) continue
+      const { generation, project } = runtime
+      if (yield* runtimes.observe(project, { generation, ...correction })) corrected += 1
+    }
+    if (page.length < reconcilePageRows) return corrected
+  }
+})

@@ -1,0 +1,148 @@
+/**
+ * Adapter of the registry's files on node:fs. A write never blocks the event loop; reads, which only an open makes,
+ * do, since they are three times faster so. No operation is interruptible: it would go on behind our back. Source:
+ * RG-LAY-01, RG-LAY-02, RG-LAY-08.
+ */
+import * as Files from "node:fs"
+import * as Path from "node:path"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import { registryFileBytesMax } from "../../domain/Bounds.ts"
+import { RegistryOpenRefused } from "../../domain/registry/Registry.ts"
+import {
+  type RegistryDirectory,
+  type RegistryEntry,
+  RegistryFileFailed,
+  RegistryFiles
+} from "../../domain/registry/RegistryFiles.ts"
+import {
+  below,
+  checkEntry,
+  createSynced,
+  ensurePrivateDirectory,
+  type FileCalls,
+  isMissing,
+  makeDirectory,
+  openDirectory,
+  readPrivate,
+  whyOf
+} from "./durable.ts"
+
+const kindOf = (entry: Files.Dirent): RegistryEntry["kind"] =>
+  entry.isFile() ? "file" : entry.isDirectory() ? "directory" : "other"
+
+/** Makes the state directory private, or refuses the one that is there; it is never repaired. Source: RG-LAY-01. */
+export const ensureStateDirectory = (path: string): Effect.Effect<void, RegistryOpenRefused> =>
+  Effect.try({
+    try: () => ensurePrivateDirectory(path),
+    catch: (error) => new RegistryOpenRefused({ path: ".", why: whyOf(error) })
+  })
+
+const pathOf = (directory: RegistryDirectory, name: string): string =>
+  directory === "state" ? name : Path.join(directory, name)
+
+/** None where the thing itself is missing. */
+const optional = <A>(run: () => A): Option.Option<A> => {
+  try {
+    return Option.some(run())
+  } catch (error) {
+    if (isMissing(error)) return Option.none()
+    throw error
+  }
+}
+
+const attempt = <A>(step: string, path: string, run: () => A): Effect.Effect<A, RegistryFileFailed> =>
+  Effect.try({ try: run, catch: (error) => new RegistryFileFailed({ step, path, why: whyOf(error) }) })
+
+const attemptAsync = (
+  step: string,
+  path: string,
+  run: (done: (error: unknown) => void) => void
+): Effect.Effect<void, RegistryFileFailed> =>
+  Effect.callback<void, RegistryFileFailed>((resume) => {
+    const done = (error: unknown): void =>
+      resume(
+        error === null || error === undefined
+          ? Effect.void
+          : Effect.fail(new RegistryFileFailed({ step, path, why: whyOf(error) }))
+      )
+    try {
+      run(done)
+    } catch (error) {
+      done(error)
+    }
+  }).pipe(Effect.uninterruptible)
+
+/** The directories of one state directory, each opened and checked when it is first needed, and then held. */
+const makeDirectories = (stateDirectory: string, calls: FileCalls) => {
+  const held = new Map<RegistryDirectory, number>()
+  const release = (directory: RegistryDirectory): void => {
+    const descriptor = held.get(directory)
+    if (descriptor === undefined) return
+    held.delete(directory)
+    calls.closeSync(descriptor)
+  }
+  const descriptorOf = (directory: RegistryDirectory): number => {
+    const existing = held.get(directory)
+    if (existing !== undefined) return existing
+    const path = directory === "state" ? stateDirectory : below(descriptorOf("state"), directory)
+    const opened = openDirectory(path, calls)
+    held.set(directory, opened)
+    return opened
+  }
+  return { descriptorOf, release, releaseAll: () => [...held.keys()].forEach(release) }
+}
+
+/** Files of the registry below one state directory, whose descriptors it holds while the scope is open. */
+export const make = Effect.fnUntraced(function* (stateDirectory: string, calls: FileCalls = Files) {
+  const { descriptorOf, release, releaseAll } = makeDirectories(stateDirectory, calls)
+  yield* Effect.addFinalizer(() => Effect.sync(releaseAll))
+  const at = (directory: RegistryDirectory, name: string) => below(descriptorOf(directory), name)
+  return RegistryFiles.of({
+    list: (directory) =>
+      attempt("list", directory === "state" ? "." : directory, () =>
+        optional(() =>
+          calls
+            .readdirSync(below(descriptorOf(directory), "."), { withFileTypes: true })
+            .map((entry): RegistryEntry => ({ name: entry.name, kind: kindOf(entry) }))
+        )
+      ),
+    check: (directory, entry) =>
+      attempt("check", pathOf(directory, entry.name), () =>
+        checkEntry(descriptorOf(directory), entry, calls)
+      ),
+    read: (directory, name) =>
+      attempt("read", pathOf(directory, name), () =>
+        optional(() => readPrivate(descriptorOf(directory), name, registryFileBytesMax, calls))
+      ),
+    create: (directory, name, text) =>
+      attemptAsync("create", pathOf(directory, name), (done) =>
+        createSynced(at(directory, name), text, calls, done)
+      ),
+    rename: (directory, from, to) =>
+      attemptAsync("rename", pathOf(directory, to), (done) => {
+        calls.rename(at(directory, from), at(directory, to), (error) => {
+          // A directory that was held under either name is another one now.
+          if (directory === "state") [from, to].forEach(release)
+          done(error)
+        })
+      }),
+    unlink: (directory, name) =>
+      attemptAsync("unlink", pathOf(directory, name), (done) => calls.unlink(at(directory, name), done)),
+    sync: (directory) =>
+      attemptAsync("sync", directory === "state" ? "." : directory, (done) =>
+        calls.fsync(descriptorOf(directory), done)
+      ),
+    makeDirectory: (name) => attempt("make", name, () => makeDirectory(at("state", name), calls)),
+    removeDirectory: (name) =>
+      attempt("remove", name, () => {
+        release(name)
+        calls.rmdirSync(at("state", name))
+      })
+  })
+})
+
+/** The files of the state directory, which must be there (`ensureStateDirectory`). */
+export const layer = (stateDirectory: string, calls: FileCalls = Files): Layer.Layer<RegistryFiles> =>
+  Layer.effect(RegistryFiles, make(stateDirectory, calls))

@@ -1,0 +1,214 @@
+/**
+ * Private files in directories that are held open: created synced, read bounded, opened below the directory's own
+ * descriptor and never through a link. What the files mean, and the order of the steps, is decided elsewhere.
+ */
+import { isUtf8 } from "node:buffer"
+import * as Files from "node:fs"
+import * as Path from "node:path"
+import { errorName, PrivateFileRefused } from "./privateFiles.ts"
+
+const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = Files.constants
+const fileMode = 0o600
+const directoryMode = 0o700
+const othersMask = 0o077
+const permissionMask = 0o777
+
+/** The calls to the system that a durable write is made of; a test puts its own in between. */
+export type FileCalls = Pick<
+  typeof Files,
+  | "openSync"
+  | "closeSync"
+  | "fstatSync"
+  | "readSync"
+  | "readdirSync"
+  | "lstatSync"
+  | "mkdirSync"
+  | "chmodSync"
+  | "rmdirSync"
+  | "open"
+  | "fchmod"
+  | "write"
+  | "fsync"
+  | "rename"
+  | "unlink"
+>
+
+/** Why a call failed: a sentence of ours where we have one, else the system's error name. */
+export const whyOf = (error: unknown): string => {
+  const { code } = (error ?? {}) as NodeJS.ErrnoException
+  if (code === "ELOOP") return "it is a symbolic link"
+  if (code === "ENOTDIR") return "it is a link or not a directory"
+  if (code === "ENXIO") return "it is a pipe, a socket or a device, not a regular file"
+  return errorName(error)
+}
+
+/** Whether the call failed because the thing itself is not there. */
+export const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT"
+
+/** Why somebody else could read or write it, or null. Source: RG-LAY-01. */
+export const privacyFault = (found: Files.Stats): string | null => {
+  if (found.uid !== process.geteuid?.()) return "it belongs to another user"
+  const mode = found.mode & permissionMask
+  return (mode & othersMask) === 0
+    ? null
+    : `its mode is ${mode.toString(8)}, and group and others may have no access: take it away from them`
+}
+
+const requirePrivate = (found: Files.Stats): void => {
+  const fault = privacyFault(found)
+  if (fault !== null) throw new PrivateFileRefused(fault)
+}
+
+/** A name below an open directory: the directory cannot be swapped underneath. */
+export const below = (directory: number, name: string): string => `/proc/self/fd/${directory}/${name}`
+
+/** Opens a private directory without following a link; the caller closes it. */
+export const openDirectory = (path: string, calls: FileCalls = Files): number => {
+  const descriptor = calls.openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+  try {
+    requirePrivate(calls.fstatSync(descriptor))
+    return descriptor
+  } catch (error) {
+    calls.closeSync(descriptor)
+    throw error
+  }
+}
+
+/** Makes a directory of mode 0700, whatever the umask; one that is there is an error. */
+export const makeDirectory = (path: string, calls: FileCalls = Files): void => {
+  calls.mkdirSync(path, { mode: directoryMode })
+  calls.chmodSync(path, directoryMode)
+}
+
+/**
+ * Makes the directory of mode 0700 durably, or refuses the one that is there when it is a link, of another user, or
+ * open to others; it is never repaired. Throws. Source: RG-LAY-01, RG-LAY-02.
+ */
+export const ensurePrivateDirectory = (path: string): void => {
+  let isMade = true
+  try {
+    makeDirectory(path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error
+    isMade = false
+  }
+  Files.closeSync(openDirectory(path))
+  if (!isMade) return
+  const parent = Files.openSync(Path.dirname(Path.resolve(path)), O_RDONLY | O_DIRECTORY)
+  try {
+    Files.fsyncSync(parent)
+  } finally {
+    Files.closeSync(parent)
+  }
+}
+
+/** Fails unless the entry is a private file or directory of ours, whatever its content. */
+export const checkEntry = (
+  directory: number,
+  entry: { readonly name: string; readonly kind: string },
+  calls: FileCalls = Files
+): void => {
+  const found = calls.lstatSync(below(directory, entry.name))
+  const kind = found.isFile() ? "file" : found.isDirectory() ? "directory" : "other"
+  if (kind === "other") throw new PrivateFileRefused("it is a link, a pipe, a socket or a device")
+  if (kind !== entry.kind) throw new PrivateFileRefused(`it is a ${kind} where a ${entry.kind} belongs`)
+  requirePrivate(found)
+}
+
+const readWhole = (descriptor: number, length: number, calls: FileCalls): Buffer => {
+  const buffer = Buffer.allocUnsafe(length)
+  let at = 0
+  while (at < length) {
+    const count = calls.readSync(descriptor, buffer, at, length - at, at)
+    if (count === 0) throw new PrivateFileRefused("it became shorter while it was read")
+    at += count
+  }
+  return buffer
+}
+
+/**
+ * Text of a private regular file of at most `bytesMax` bytes. Refuses a link, anything but a regular file, another
+ * user's, one that is open to others, a larger one before it is read, and bytes that are not UTF-8. Never waits for a
+ * pipe. Throws. Source: RG-LAY-02, RG-LAY-08.
+ */
+export const readPrivate = (
+  directory: number,
+  name: string,
+  bytesMax: number,
+  calls: FileCalls = Files
+): string => {
+  const descriptor = calls.openSync(below(directory, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+  try {
+    const found = calls.fstatSync(descriptor)
+    if (!found.isFile()) throw new PrivateFileRefused("it is not a regular file")
+    requirePrivate(found)
+    if (found.size > bytesMax) throw new PrivateFileRefused(`it is larger than ${bytesMax} bytes`)
+    const bytes = readWhole(descriptor, found.size, calls)
+    if (!isUtf8(bytes)) throw new PrivateFileRefused("it is not UTF-8 text")
+    return bytes.toString("utf8")
+  } finally {
+    calls.closeSync(descriptor)
+  }
+}
+
+type Callback = (error: NodeJS.ErrnoException | null) => void
+
+/** Writes all bytes, however few the system takes at a time. */
+const writeAll = (descriptor: number, bytes: Buffer, at: number, calls: FileCalls, done: Callback): void =>
+  calls.write(descriptor, bytes, at, bytes.length - at, null, (error, count) => {
+    if (error !== null) return done(error)
+    return at + count === bytes.length ? done(null) : writeAll(descriptor, bytes, at + count, calls, done)
+  })
+
+/** The mode whatever the umask. The look is cheap, the change is a write of its own and almost never needed. */
+const enforceMode = (descriptor: number, calls: FileCalls, done: Callback): void => {
+  if ((calls.fstatSync(descriptor).mode & permissionMask) === fileMode) return done(null)
+  return calls.fchmod(descriptor, fileMode, done)
+}
+
+/**
+ * Creates a file of mode 0600 that must not be there, writes it whole and syncs it. Calls back, since each promise on
+ * the way would cost a tenth of a fast flush. A failure leaves the file as far as it came.
+ */
+export const createSynced = (
+  path: string,
+  text: string,
+  calls: FileCalls,
+  done: (error: unknown) => void
+): void =>
+  calls.open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, fileMode, (openError, descriptor) => {
+    if (openError !== null) return done(openError)
+    const finish = (error: unknown): void => {
+      try {
+        calls.closeSync(descriptor)
+      } catch (closeError) {
+        return done(error ?? closeError)
+      }
+      return done(error)
+    }
+    const guarded =
+      (next: () => void): Callback =>
+      (error) => {
+        if (error) return finish(error)
+        try {
+          return next()
+        } catch (thrown) {
+          return finish(thrown)
+        }
+      }
+    return guarded(() =>
+      enforceMode(
+        descriptor,
+        calls,
+        guarded(() =>
+          writeAll(
+            descriptor,
+            Buffer.from(text),
+            0,
+            calls,
+            guarded(() => calls.fsync(descriptor, (error) => finish(error)))
+          )
+        )
+      )
+    )(null)
+  })

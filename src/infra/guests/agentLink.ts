@@ -1,0 +1,211 @@
+/**
+ * The daemon's end of one guest's agent: orders and answers by lines over two pipes, and the stock of channels that
+ * executions use. Opened by the daemon that launched the guest or by a later one. An answer is a claim of the guest:
+ * a line that is too long or of unknown form is dropped, and nothing about life is concluded from it.
+ */
+import * as Effect from "effect/Effect"
+import * as Semaphore from "effect/Semaphore"
+import { randomBytes } from "node:crypto"
+import * as Files from "node:fs"
+import { Socket } from "node:net"
+import * as Path from "node:path"
+import * as Bounds from "../../domain/Bounds.ts"
+import type { GuestIdentity } from "../../domain/guests/GuestSupervisor.ts"
+import { agentFiles } from "./agentScript.ts"
+import type { SandboxFolder } from "./folders.ts"
+import { runProgram } from "./programs.ts"
+
+const { O_NONBLOCK, O_RDWR } = Files.constants
+
+/** Names of the pipes of one channel. */
+export const channelPipes = (channel: string): readonly [output: string, errors: string] => [
+  `${channel}.out`,
+  `${channel}.err`
+]
+
+/** Draws names that no other daemon's executions in this guest have had. */
+export const channelNames = (): (() => string) => {
+  const session = randomBytes(5).toString("hex")
+  let made = 0
+  return () => `x${session}-${(made += 1)}`
+}
+
+export interface AgentLink {
+  readonly identity: GuestIdentity
+  readonly folder: SandboxFolder
+  /** Executions at a time. */
+  readonly permits: Semaphore.Semaphore
+  /** Groups of ended executions that their background processes still keep. */
+  readonly leftGroups: Set<string>
+  /** Sends an order; false when the agent's pipe is full and takes none. */
+  readonly order: (line: string) => boolean
+  /** Listens for the answer `verb subject …` from now on. To be called before the order that asks for it. */
+  readonly expect: (verb: string, subject: string) => ExpectedAnswer
+  /** A channel whose pipes are ready. Undefined when they could not be made. */
+  readonly takeChannel: Effect.Effect<string | undefined>
+  readonly close: () => void
+}
+
+/** An answer that is listened for until it has come or is given up. */
+export interface ExpectedAnswer {
+  /** The words behind verb and subject. */
+  readonly words: Effect.Effect<ReadonlyArray<string>>
+  /** The same for this long, by the machine's own clock and also where nothing can be interrupted. */
+  readonly wordsWithin: (millisMax: number) => Effect.Effect<ReadonlyArray<string> | undefined>
+  readonly giveUp: () => void
+}
+
+type Waiting = Map<string, (words: ReadonlyArray<string>) => void>
+
+const deliver = (waiting: Waiting, line: string): void => {
+  const [verb, subject, ...words] = line.split(" ")
+  waiting.get(`${verb} ${subject}`)?.(words)
+}
+
+/** Reads lines off the answers pipe. The descriptor is open for writing too, so that it never ends. */
+const listen = (descriptor: number, waiting: Waiting): Socket => {
+  let rest = ""
+  const socket = new Socket({ fd: descriptor, readable: true, writable: false })
+  socket.unref()
+  socket.on("error", () => socket.destroy())
+  socket.on("data", (bytes: Buffer) => {
+    const lines = (rest + bytes.toString("latin1")).split("\n")
+    rest = lines.pop() ?? ""
+    if (rest.length > Bounds.agentLineBytesMax) rest = ""
+    for (const line of lines) if (line.length <= Bounds.agentLineBytesMax) deliver(waiting, line)
+  })
+  return socket
+}
+
+const writeOrder = (descriptor: number, line: string): boolean => {
+  try {
+    return Files.writeSync(descriptor, `${line}\n`) === line.length + 1
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EAGAIN") return false
+    throw error
+  }
+}
+
+const expectAnswer = (waiting: Waiting, verb: string, subject: string): ExpectedAnswer => {
+  const key = `${verb} ${subject}`
+  let come: ReadonlyArray<string> | undefined
+  let wake: (() => void) | undefined
+  waiting.set(key, (words) => {
+    waiting.delete(key)
+    come = words
+    wake?.()
+  })
+  const wait = (millisMax: number | null) =>
+    Effect.callback<ReadonlyArray<string> | undefined>((resume) => {
+      const deadline =
+        millisMax === null ? undefined : setTimeout(() => resume(Effect.succeed(undefined)), millisMax)
+      wake = () => {
+        clearTimeout(deadline)
+        resume(Effect.succeed(come))
+      }
+      if (come !== undefined) wake()
+      return Effect.sync(() => clearTimeout(deadline))
+    })
+  return {
+    words: Effect.map(wait(null), (words) => words ?? []),
+    wordsWithin: wait,
+    giveUp: () => void waiting.delete(key)
+  }
+}
+
+interface Stock {
+  readonly ready: Array<string>
+  making: boolean
+}
+
+/** Makes a batch of channels in the agent's directory by one program. */
+const makeChannels = (
+  folder: SandboxFolder,
+  name: () => string,
+  owner: number | null
+): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.gen(function* () {
+    const channels = Array.from({ length: Bounds.executionChannelsMadeMax }, name)
+    const pipes = channels.flatMap(channelPipes).map((pipe) => Path.join(folder.agent, pipe))
+    const { status } = yield* runProgram({ argv: ["mkfifo", "-m", "600", ...pipes], stdio: "ignore" })
+    if (status !== 0) return []
+    if (owner !== null) for (const pipe of pipes) Files.lchownSync(pipe, owner, owner)
+    return channels
+  })
+
+const takeChannel = (
+  stock: Stock,
+  make: Effect.Effect<ReadonlyArray<string>>
+): Effect.Effect<string | undefined> => {
+  const refill = Effect.flatMap(make, (made) =>
+    Effect.sync(() => {
+      stock.ready.push(...made)
+    })
+  )
+  const refillBehind = Effect.suspend(() => {
+    if (stock.making || stock.ready.length >= Bounds.executionChannelsKeptMin) return Effect.void
+    stock.making = true
+    return refill.pipe(
+      Effect.ensuring(
+        Effect.sync(() => {
+          stock.making = false
+        })
+      ),
+      Effect.ignoreCause,
+      Effect.forkDetach
+    )
+  })
+  return Effect.gen(function* () {
+    if (stock.ready.length === 0) yield* refill
+    const channel = stock.ready.shift()
+    yield* refillBehind
+    return channel
+  })
+}
+
+/** Opens the link. `owner`: host user that pipes are given to, or null where it is the daemon's own. */
+export const openAgentLink = (options: {
+  readonly identity: GuestIdentity
+  readonly folder: SandboxFolder
+  readonly owner: number | null
+  readonly channels: ReadonlyArray<string>
+  readonly name: () => string
+}): AgentLink => {
+  const { folder } = options
+  const open = (file: string) => Files.openSync(Path.join(folder.agent, file), O_RDWR | O_NONBLOCK)
+  const waiting: Waiting = new Map()
+  const orders = open(agentFiles.orders)
+  const socket = listen(open(agentFiles.answers), waiting)
+  const stock: Stock = { ready: [...options.channels], making: false }
+  let isOpen = true
+  return {
+    identity: options.identity,
+    folder,
+    permits: Semaphore.makeUnsafe(Bounds.guestExecutionsAtOnceMax),
+    leftGroups: new Set(),
+    order: (line) => isOpen && writeOrder(orders, line),
+    expect: (verb, subject) => expectAnswer(waiting, verb, subject),
+    takeChannel: takeChannel(stock, makeChannels(folder, options.name, options.owner)),
+    close: () => {
+      if (!isOpen) return
+      isOpen = false
+      socket.destroy()
+      Files.closeSync(orders)
+    }
+  }
+}
+
+/** Asks the agent for a sign; the pid of its main command's keeper inside, 0 without one. Undefined: no answer in time. */
+export const askAgent = (link: AgentLink, millisMax: number): Effect.Effect<number | undefined> =>
+  Effect.suspend(() => {
+    const token = randomBytes(6).toString("hex")
+    const pong = link.expect("pong", token)
+    if (!link.order(`ping ${token}`)) {
+      pong.giveUp()
+      return Effect.succeed(undefined)
+    }
+    return pong.wordsWithin(millisMax).pipe(
+      Effect.map((words) => (words === undefined ? undefined : Number(words[0]))),
+      Effect.ensuring(Effect.sync(pong.giveUp))
+    )
+  })

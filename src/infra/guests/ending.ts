@@ -1,0 +1,94 @@
+/**
+ * Ends a guest: asks its main process, waits the grace, then kills everything in the order that always ends, and looks
+ * again. What was seen at the end is the answer; that it is an absence is decided in the domain.
+ */
+import * as Effect from "effect/Effect"
+import * as Bounds from "../../domain/Bounds.ts"
+import type { GuestFacts } from "../../domain/guests/GuestFacts.ts"
+import { decideObservation } from "../../domain/guests/GuestFacts.ts"
+import type { ObservedProcess, OwnedGroup } from "../../domain/guests/AbsenceProof.ts"
+import type { GuestFailure, GuestObservation } from "../../domain/guests/GuestSupervisor.ts"
+import type { SandboxId } from "../../domain/Identity.ts"
+import { emptyEvents, killGroups } from "./cgroupControl.ts"
+import { isPopulated } from "./cgroups.ts"
+import { closeLink, type Ground, linkUnderGate, lookAt, observe } from "./ground.ts"
+import { isAlive, signalIfAlive } from "./kernel.ts"
+import { waitUntil } from "./waiting.ts"
+import { findWitnesses } from "./witnesses.ts"
+
+/** What is to be ended: the recorded groups where there are any, else the processes themselves. */
+interface Target {
+  readonly sandbox: SandboxId
+  readonly groups: ReadonlyArray<OwnedGroup>
+  readonly known: ReadonlyArray<ObservedProcess>
+}
+
+export const targetOf = (sandbox: SandboxId, facts: GuestFacts): Target => ({
+  sandbox,
+  groups: facts.identity?.groups ?? facts.preparing?.groups ?? [],
+  known: facts.identity === null ? [] : [facts.identity.init, facts.identity.monitor]
+})
+
+const isEnded = (target: Target): boolean =>
+  !target.groups.some((group) => isPopulated(group.path)) &&
+  !target.known.some(isAlive) &&
+  (target.groups.length > 0 || findWitnesses(target.sandbox).length === 0)
+
+const killOnce = (target: Target): void => {
+  if (target.groups.length > 0) return killGroups(target.groups)
+  const all = [...target.known, ...findWitnesses(target.sandbox)]
+  for (const each of all) signalIfAlive(each, "SIGKILL")
+}
+
+/** Kills until nothing is left; answers whether it is so. */
+export const killAll = (target: Target): Effect.Effect<boolean> =>
+  Effect.suspend(() => {
+    killOnce(target)
+    let looks = 0
+    const fact = () => {
+      if (isEnded(target)) return true
+      looks += 1
+      // One write ends everything where the kernel can; elsewhere a fork may have escaped.
+      if (looks % 10 === 0) killOnce(target)
+      return false
+    }
+    const poll = target.groups.length > 0 ? Bounds.cgroupRemovalPauseMillis : 20
+    return waitUntil(fact, { watch: null, pollMillis: poll, millisMax: Bounds.guestEndMillisMax })
+  })
+
+/** Asks the main process to end and waits; a guest that does not answer is killed anyway. */
+const askToEnd = (ground: Ground, observation: GuestObservation, target: Target, graceMillis: number) =>
+  Effect.gen(function* () {
+    if (observation._tag !== "Running" || graceMillis <= 0) return
+    const link = yield* Effect.option(linkUnderGate(ground, observation.identity))
+    if (link._tag === "None" || !link.value.order("term")) return
+    const poll = target.groups.length > 0 ? Bounds.guestEndPollMillis : 50
+    yield* waitUntil(() => isEnded(target), {
+      watch: emptyEvents(target.groups),
+      pollMillis: Math.min(poll, Math.max(1, graceMillis)),
+      millisMax: graceMillis
+    })
+  })
+
+/**
+ * Ends the guest, for a caller that holds the sandbox's gate. A guest that is gone is left as it is; one whose record
+ * the kernel contradicts is not touched. Source: RG-DEL-06.
+ */
+export const endUnderGate = (
+  ground: Ground,
+  sandbox: SandboxId,
+  graceMillis: number
+): Effect.Effect<GuestObservation, GuestFailure> =>
+  Effect.gen(function* () {
+    const facts = yield* lookAt(ground, sandbox)
+    const observation = decideObservation(facts)
+    if (observation._tag === "Gone" || observation._tag === "Uncertain") {
+      yield* Effect.sync(() => closeLink(ground, sandbox))
+      return observation
+    }
+    const target = targetOf(sandbox, facts)
+    yield* askToEnd(ground, observation, target, graceMillis)
+    yield* Effect.uninterruptible(killAll(target))
+    yield* Effect.sync(() => closeLink(ground, sandbox))
+    return yield* observe(ground, sandbox)
+  })

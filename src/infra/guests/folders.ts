@@ -1,0 +1,102 @@
+/**
+ * Paths of one sandbox's private state, and the small records in it. The layout is drawn in
+ * domain/reclamation/RunState.ts. A record that cannot be read is an error with a sentence of ours, never "absent".
+ */
+import * as Path from "node:path"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as Bounds from "../../domain/Bounds.ts"
+import { PreparedLaunch } from "../../domain/guests/GuestFacts.ts"
+import type { ExitReport } from "../../domain/guests/AbsenceProof.ts"
+import { GuestIdentity } from "../../domain/guests/GuestSupervisor.ts"
+import { Generation, type SandboxId } from "../../domain/Identity.ts"
+import { Tombstone } from "../../domain/reclamation/Tombstone.ts"
+import { PrivateFileRefused, readPrivateFile } from "../filesystem/privateFiles.ts"
+
+export interface SandboxFolder {
+  readonly directory: string
+  readonly lock: string
+  readonly status: string
+  /** What the supervisor's program says before the guest runs. */
+  readonly log: string
+  readonly agent: string
+  /** Where the next attempt's agent is made before the former one's is replaced. */
+  readonly agentNew: string
+  readonly run: string
+  readonly workspace: string
+  readonly scratch: string
+}
+
+export const runtimeDirectory = (stateDirectory: string): string => Path.join(stateDirectory, "runtime")
+export const disksDirectory = (stateDirectory: string): string => Path.join(stateDirectory, "disks")
+
+/** Directories below runtime/ that are a probe's and no sandbox's. */
+export const probePrefix = ".probe-"
+
+export const folderOf = (stateDirectory: string, sandbox: SandboxId): SandboxFolder =>
+  folderAt(Path.join(runtimeDirectory(stateDirectory), sandbox))
+
+export const folderAt = (directory: string): SandboxFolder => {
+  const run = Path.join(directory, "run")
+  return {
+    directory,
+    lock: Path.join(directory, "owner.lock"),
+    status: Path.join(directory, "status.jsonl"),
+    log: Path.join(directory, "launch.log"),
+    agent: Path.join(directory, "agent"),
+    agentNew: Path.join(directory, ".agent-new"),
+    run,
+    workspace: Path.join(run, "workspace"),
+    scratch: Path.join(run, "tmp")
+  }
+}
+
+/** Content of run.json: which run of the sandbox this is, and the host user that stays its own. Source: RG-RUN. */
+export const RunFile = Schema.Struct({
+  version: Schema.Literal(1),
+  generation: Generation,
+  runId: Schema.String,
+  attemptId: Schema.String,
+  userId: Schema.Int
+})
+export type RunFile = typeof RunFile.Type
+
+const reader = <S extends Schema.ConstraintDecoder<unknown>>(name: string, schema: S) => {
+  const decode = Schema.decodeUnknownResult(Schema.fromJsonString(schema))
+  return (folder: SandboxFolder): S["Type"] | undefined => {
+    const text = readPrivateFile(Path.join(folder.directory, name), Bounds.runStateFileBytesMax)
+    if (text === undefined) return undefined
+    const decoded = decode(text, { onExcessProperty: "error" })
+    if (Result.isFailure(decoded)) throw new PrivateFileRefused(`${name} has another form`)
+    return decoded.success
+  }
+}
+
+export const readTombstone = reader("tombstone.json", Tombstone)
+export const readIdentity = reader("identity.json", GuestIdentity)
+export const readPreparing = reader("preparing.json", PreparedLaunch)
+export const readRun = reader("run.json", RunFile)
+
+/** What the supervisor's monitor has written so far. */
+export interface MonitorStatus {
+  /** Pid of init in the daemon's pid namespace. */
+  readonly childPid: number | null
+  /** The guest's root is ready; only the fallback tells. */
+  readonly isSetUp: boolean
+  readonly exit: ExitReport | null
+}
+
+const lineValue = (text: string, key: string): number | null => {
+  const found = new RegExp(`"${key}": ?(\\d+)`).exec(text)?.[1]
+  return found === undefined ? null : Number(found)
+}
+
+export const readStatus = (folder: SandboxFolder): MonitorStatus => {
+  const text = readPrivateFile(folder.status, Bounds.runStateFileBytesMax) ?? ""
+  const exitCode = lineValue(text, "exit-code")
+  return {
+    childPid: lineValue(text, "child-pid"),
+    isSetUp: text.includes('"set-up"'),
+    exit: exitCode === null ? null : { exitCode }
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * The whole HTTP API as a definition: paths, what they take, what they answer. It performs nothing; the handlers
+ * are in handlers.ts and the daemon serves it on a UNIX socket (socketServer.ts). Request bodies are
+ * strict: an unknown field is refused by name; answers may grow fields that an older client leaves unread. Source: SP-HTTP-03, SP-HTTP-05.
+ */
+import * as Context from "effect/Context"
+import * as HttpApi from "effect/http-api/HttpApi"
+import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
+import * as Schema from "effect/Schema"
+import {
+  argvItemBytesMax,
+  argvItemsMax,
+  environmentKeyBytesMax,
+  environmentPairsMax,
+  environmentValueBytesMax,
+  executionTimeoutMillisMax
+} from "../../domain/Bounds.ts"
+import type { Caller } from "../../domain/host/Accounts.ts"
+import { nameFault } from "../../domain/host/ProjectStore.ts"
+import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
+import { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
+import { apiErrors } from "./ApiErrors.ts"
+import {
+  DeletionPreviewView,
+  DeletionView,
+  DoctorView,
+  ExecutionLine,
+  HealthView,
+  HistoryView,
+  OperationView,
+  ProjectView,
+  StatusView
+} from "./Views.ts"
+
+/** The verified caller of the request that this fiber serves. Provided by the `Identified` middleware only. */
+export class CurrentCaller extends Context.Service<CurrentCaller, Caller>()(
+  "holdfast/infra/http/Api/CurrentCaller"
+) {}
+
+/** Tells who asks, from what carries the request and never from its body. Source: SP-HTTP-03. */
+export class Identified extends HttpApiMiddleware.Service<Identified, { provides: CurrentCaller }>()(
+  "holdfast/infra/http/Api/Identified",
+  { error: [...apiErrors] }
+) {}
+
+/** Turns whatever the schemas refuse into the API's own error bodies. */
+export class Decoded extends HttpApiMiddleware.Service<Decoded>()("holdfast/infra/http/Api/Decoded", {
+  error: [...apiErrors]
+}) {}
+
+const bytesOf = (text: string): number => new TextEncoder().encode(text).length
+
+const boundedText = (bytesMax: number, name: string) =>
+  Schema.String.check(
+    Schema.makeFilter((text: string) => bytesOf(text) <= bytesMax && !text.includes("\0"), {
+      expected: `${name} of at most ${bytesMax} bytes without NUL`
+    })
+  )
+
+/** A new Project's name; digits alone would be taken for an id. The rule itself is the host's. */
+export const ProjectName = Schema.String.check(
+  Schema.makeFilter((name: string) => nameFault(name) === null, {
+    expected: "1 to 63 lower-case letters, digits and inner hyphens, with at least one letter"
+  })
+)
+
+/** A Project in a path: its id when it is a canonical positive integer, else its name. */
+export const ProjectReference = Schema.String.check(Schema.isPattern(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/))
+
+export const OperationRequest = Schema.Struct({
+  action: OperationAction,
+  requestId: RequestKey,
+  expectedGeneration: Schema.optionalKey(Generation),
+  parameters: Schema.optionalKey(OperationParameters)
+})
+
+export const ExecutionRequest = Schema.Struct({
+  argv: Schema.NonEmptyArray(boundedText(argvItemBytesMax, "an argument")).check(
+    Schema.isMaxLength(argvItemsMax)
+  ),
+  environment: Schema.Record(
+    boundedText(environmentKeyBytesMax, "a name"),
+    boundedText(environmentValueBytesMax, "a value")
+  ).check(Schema.isMaxProperties(environmentPairsMax)),
+  /** Absolute path inside the guest; the workspace when left out. */
+  workingDirectory: Schema.optionalKey(
+    boundedText(argvItemBytesMax, "an absolute path").check(Schema.isStartingWith("/"))
+  ),
+  timeoutMillis: Schema.optionalKey(
+    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: executionTimeoutMillisMax }))
+  ),
+  /** Base64 of the whole standard input. */
+  standardInput: Schema.optionalKey(Schema.Uint8ArrayFromBase64)
+})
+export type ExecutionRequest = typeof ExecutionRequest.Type
+
+const inProject = { project: ProjectReference }
+
+class SystemGroup extends HttpApiGroup.make("system").add(
+  HttpApiEndpoint.get("health", "/health", { success: HealthView }),
+  HttpApiEndpoint.get("doctor", "/doctor", { success: DoctorView })
+) {}
+
+class ProjectsGroup extends HttpApiGroup.make("projects").add(
+  HttpApiEndpoint.post("create", "/projects", {
+    payload: Schema.Struct({ name: ProjectName }),
+    success: ProjectView.pipe(HttpApiSchema.status(201))
+  }),
+  /** One page in the order of ids, after the given one; an empty page is the end. */
+  HttpApiEndpoint.get("list", "/projects", {
+    query: { after: Schema.optionalKey(ProjectId) },
+    success: Schema.Array(ProjectView)
+  }),
+  HttpApiEndpoint.get("get", "/projects/:project", { params: inProject, success: ProjectView }),
+  HttpApiEndpoint.get("previewDeletion", "/projects/:project/deletion", {
+    params: inProject,
+    success: DeletionPreviewView
+  }),
+  HttpApiEndpoint.post("delete", "/projects/:project/deletion", {
+    params: inProject,
+    payload: Schema.Struct({ confirmedPaths: Schema.Array(Schema.String) }),
+    success: DeletionView
+  }),
+  HttpApiEndpoint.get("status", "/projects/:project/status", { params: inProject, success: StatusView }),
+  HttpApiEndpoint.get("history", "/projects/:project/history", { params: inProject, success: HistoryView })
+) {}
+
+class OperationsGroup extends HttpApiGroup.make("operations").add(
+  HttpApiEndpoint.post("request", "/projects/:project/operations", {
+    params: inProject,
+    payload: OperationRequest,
+    success: OperationView.pipe(HttpApiSchema.status(202))
+  }),
+  HttpApiEndpoint.get("get", "/operations/:id", { params: { id: OperationId }, success: OperationView }),
+  /** The operation as it is now and at every change, until it has settled; then the stream ends. */
+  HttpApiEndpoint.get("events", "/operations/:id/events", {
+    params: { id: OperationId },
+    success: HttpApiSchema.StreamSse({ data: OperationView })
+  })
+) {}
+
+class ExecutionsGroup extends HttpApiGroup.make("executions").add(
+  /** Runs one command and streams it. Whoever hangs up cancels the command. */
+  HttpApiEndpoint.post("run", "/projects/:project/executions", {
+    params: inProject,
+    payload: ExecutionRequest,
+    success: HttpApiSchema.StreamNdjson({ schema: ExecutionLine })
+  }),
+  HttpApiEndpoint.delete("cancel", "/executions/:id", {
+    params: { id: LeaseId },
+    success: HttpApiSchema.NoContent
+  })
+) {}
+
+export class Api extends HttpApi.make("holdfast")
+  .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup)
+  .middleware(Identified)
+  .middleware(Decoded)
+  .annotate(HttpApi.ParseOptions, { onExcessProperty: "error", errors: "all" })
+  .annotate(HttpApi.HeadersParseOptions, {})
+  .annotate(HttpApi.SuccessParseOptions, {})
+  .annotate(HttpApi.ErrorParseOptions, {}) {}

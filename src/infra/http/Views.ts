@@ -1,0 +1,180 @@
+/**
+ * What the API shows: plain data, written for its readers and not for its writers. A view never holds an
+ * environment, a token, a claimant's process or a stored recipe; times are milliseconds since the epoch.
+ */
+import * as Schema from "effect/Schema"
+import { ExecutionEvent } from "../../domain/guests/GuestSpec.ts"
+import { Initiator } from "../../domain/host/Accounts.ts"
+import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
+import { OperationAction, OperationState } from "../../domain/operations/Operation.ts"
+import { RuntimeDesired, RuntimeObserved } from "../../domain/runtimes/Runtime.ts"
+import { MetricReading } from "../../domain/sampling/Sample.ts"
+
+/** One thing that was looked at. `advice` says what to do when it is not ok, else null. */
+export const CheckView = Schema.Struct({
+  name: Schema.String,
+  state: Schema.Literals(["ok", "warning", "failed"]),
+  detail: Schema.String,
+  advice: Schema.NullOr(Schema.String)
+})
+export type CheckView = typeof CheckView.Type
+
+/** `degraded` when a check failed: the daemon answers, and something that it needs does not. */
+export const HealthView = Schema.Struct({
+  status: Schema.Literals(["ok", "degraded"]),
+  version: Schema.String,
+  /** Id of the node whose registry the daemon holds. */
+  node: Schema.String,
+  checks: Schema.Array(CheckView)
+})
+export type HealthView = typeof HealthView.Type
+
+export const DoctorView = Schema.Struct({ checks: Schema.Array(CheckView) })
+export type DoctorView = typeof DoctorView.Type
+
+export const ProjectView = Schema.Struct({
+  id: ProjectId,
+  name: Schema.String,
+  lifecycle: Schema.Literals(["active", "deleting"]),
+  createdAtMillis: Schema.Int
+})
+export type ProjectView = typeof ProjectView.Type
+
+/** What a deletion would remove. Confirming means sending these paths back. Source: SP-DEL-05, SP-DEL-07. */
+export const DeletionPreviewView = Schema.Struct({
+  project: ProjectId,
+  name: Schema.String,
+  paths: Schema.Array(Schema.String),
+  labels: Schema.Array(Schema.String)
+})
+export type DeletionPreviewView = typeof DeletionPreviewView.Type
+
+/** A deletion as far as it has come. `proofs` are sentences, one for each guest that was proved absent. */
+export const DeletionView = Schema.Struct({
+  project: ProjectId,
+  name: Schema.String,
+  state: Schema.Literals(["pending", "completed"]),
+  participants: Schema.Array(Schema.String),
+  completedSteps: Schema.Array(Schema.String),
+  confirmedPaths: Schema.Array(Schema.String),
+  proofs: Schema.Array(Schema.String),
+  failureCode: Schema.NullOr(Schema.String)
+})
+export type DeletionView = typeof DeletionView.Type
+
+export const OperationView = Schema.Struct({
+  id: OperationId,
+  project: ProjectId,
+  action: OperationAction,
+  requestId: RequestKey,
+  generation: Generation,
+  initiator: Initiator,
+  state: OperationState,
+  step: Schema.NullOr(Schema.String),
+  /** 0 to 1, by the weights of the steps. */
+  fraction: Schema.Finite,
+  message: Schema.NullOr(Schema.String),
+  result: Schema.NullOr(
+    Schema.Struct({ paths: Schema.Array(Schema.String), proofs: Schema.Array(Schema.String) })
+  ),
+  error: Schema.NullOr(Schema.Struct({ code: Schema.String, message: Schema.String })),
+  createdAtMillis: Schema.Int,
+  settledAtMillis: Schema.NullOr(Schema.Int)
+})
+export type OperationView = typeof OperationView.Type
+
+export const RuntimeView = Schema.Struct({
+  generation: Generation,
+  desired: RuntimeDesired,
+  observed: RuntimeObserved,
+  observedReason: Schema.NullOr(Schema.String),
+  sandbox: Schema.NullOr(Schema.String),
+  supervisor: Schema.NullOr(Schema.String),
+  image: Schema.NullOr(Schema.String),
+  cpuMillis: Schema.NullOr(Schema.Int),
+  memoryBytes: Schema.NullOr(Schema.Int),
+  processesMax: Schema.NullOr(Schema.Int)
+})
+export type RuntimeView = typeof RuntimeView.Type
+
+/** Something that runs in the guest now: its execution lease. */
+export const ExecutionView = Schema.Struct({
+  id: LeaseId,
+  generation: Generation,
+  label: Schema.String,
+  cancel: Schema.Literals(["none", "requested", "verified"]),
+  admittedAtMillis: Schema.Int
+})
+export type ExecutionView = typeof ExecutionView.Type
+
+/** The stored sample. A figure that was never measured is null, never zero; a stale one says so. */
+export const SampleView = Schema.Struct({
+  startedAtMillis: Schema.Int,
+  metrics: Schema.Record(Schema.String, MetricReading)
+})
+export type SampleView = typeof SampleView.Type
+
+export const AmountView = Schema.Struct({
+  sandboxes: Schema.Int,
+  cpuMillis: Schema.Int,
+  memoryBytes: Schema.Int
+})
+export type AmountView = typeof AmountView.Type
+
+/** What the node has given out, and what it has in all. */
+export const ChargesView = Schema.Struct({ used: AmountView, capacity: AmountView })
+export type ChargesView = typeof ChargesView.Type
+
+/** One Project as of now. `operations` are its receipts, newest first. */
+export const StatusView = Schema.Struct({
+  project: ProjectView,
+  runtime: Schema.NullOr(RuntimeView),
+  liveOperation: Schema.NullOr(OperationView),
+  operations: Schema.Array(OperationView),
+  executions: Schema.Array(ExecutionView),
+  sample: Schema.NullOr(SampleView),
+  charges: ChargesView
+})
+export type StatusView = typeof StatusView.Type
+
+export const BucketView = Schema.Struct({
+  bucketMillis: Schema.Int,
+  minimum: Schema.Int,
+  maximum: Schema.Int,
+  /** Sum of the samples, as a decimal text: it is exact beyond the safe integers. */
+  total: Schema.BigInt,
+  samples: Schema.Int
+})
+export type BucketView = typeof BucketView.Type
+
+/** Buckets of a Project's history, oldest first: minutes of a day, hours of thirty days. Source: SP-RES. */
+export const HistoryView = Schema.Struct({
+  metrics: Schema.Array(
+    Schema.Struct({
+      metric: Schema.String,
+      minutes: Schema.Array(BucketView),
+      hours: Schema.Array(BucketView)
+    })
+  )
+})
+export type HistoryView = typeof HistoryView.Type
+
+const OutputStream = ExecutionEvent.cases.Output.fields.stream
+
+/**
+ * One line of a running command's stream. `started` comes first; exactly one of `exited` and `failed` comes last,
+ * unless the connection broke, and then the command is cancelled.
+ */
+export const ExecutionLine = Schema.Union([
+  Schema.Struct({ type: Schema.Literal("started"), execution: LeaseId }),
+  /** `data` is base64: output is bytes, not text. */
+  Schema.Struct({ type: Schema.Literal("output"), stream: OutputStream, data: Schema.Uint8ArrayFromBase64 }),
+  Schema.Struct({ type: Schema.Literal("truncated"), stream: OutputStream, bytesMax: Schema.Int }),
+  Schema.Struct({
+    type: Schema.Literal("exited"),
+    exitCode: Schema.Int,
+    ended: ExecutionEvent.cases.Exited.fields.ended
+  }),
+  Schema.Struct({ type: Schema.Literal("failed"), code: Schema.String, message: Schema.String })
+])
+export type ExecutionLine = typeof ExecutionLine.Type

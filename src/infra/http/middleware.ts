@@ -1,0 +1,111 @@
+/**
+ * What stands around every handler: who asks, what the schemas refuse, and the last net under both. Whatever leaves
+ * here has the API's error body; the text of a defect never does, it goes to the log.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import type * as HttpApiError from "effect/http-api/HttpApiError"
+import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
+import * as HttpServerError from "effect/http/HttpServerError"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
+import * as SchemaIssue from "effect/SchemaIssue"
+import { requestBodyBytesMax, refusedFieldsNamedMax } from "../../domain/Bounds.ts"
+import type { Caller } from "../../domain/host/Accounts.ts"
+import { CurrentCaller, Decoded, Identified } from "./Api.ts"
+import { type ApiError, InvalidRequest, NotFound } from "./ApiErrors.ts"
+import { internalError } from "./refusals.ts"
+
+/**
+ * Everybody who can reach the socket is the local administrator: the socket has mode 0600 and belongs to the
+ * daemon's user, so the kernel has verified the caller already.
+ */
+export const layerLocalCaller = (caller: Caller): Layer.Layer<Identified> =>
+  Layer.succeed(Identified, (handler) => Effect.provideService(handler, CurrentCaller, caller))
+
+const leafText = (issue: SchemaIssue.Leaf): string => {
+  switch (issue._tag) {
+    case "UnexpectedKey":
+      return "is not a field of this request"
+    case "MissingKey":
+      return "is missing"
+    default:
+      return SchemaIssue.defaultLeafHook(issue)
+  }
+}
+
+const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1({ leafHook: leafText })
+
+/** The refused fields with what was expected of each; never what was sent. */
+const refusedFields = (error: HttpApiError.HttpApiSchemaError): ReadonlyArray<readonly [string, string]> =>
+  formatIssues(error.cause.issue)
+    .issues.slice(0, refusedFieldsNamedMax)
+    .map(({ path, message }) => [(path ?? []).map(String).join("."), message] as const)
+
+const refusedRequest = (error: HttpApiError.HttpApiSchemaError): ApiError => {
+  if (error.kind === "Params") {
+    return new NotFound({ code: "not_found", message: "nothing has that name or id", details: {} })
+  }
+  const fields = refusedFields(error)
+  const told = fields
+    .map(([field, why]) => (field === "" ? `the body: ${why}` : `${field}: ${why}`))
+    .join("; ")
+  return new InvalidRequest({
+    code: "invalid_request",
+    message: `the request is refused: ${told}`,
+    details: { fields: fields.map(([field]) => field) }
+  })
+}
+
+/** A request that the schemas refuse is the caller's fault; an answer that they refuse is ours. */
+export const layerDecoded: Layer.Layer<Decoded> = HttpApiMiddleware.layerSchemaErrorTransform(
+  Decoded,
+  (error, { endpoint, group }) =>
+    error.kind === "Body" || error.kind === "ResponseHeaders"
+      ? Effect.logError(
+          `the answer of ${group.identifier}.${endpoint.identifier} does not fit its own schema`
+        ).pipe(Effect.andThen(Effect.fail(internalError())))
+      : Effect.fail(refusedRequest(error))
+)
+
+const bodyOf = (status: number, code: string, message: string): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.jsonUnsafe({ code, message, details: {} }, { status })
+
+const transportBody = (error: HttpServerError.HttpServerError): HttpServerResponse.HttpServerResponse => {
+  const reason = error.reason
+  if (reason._tag === "RouteNotFound") {
+    return bodyOf(404, "not_found", "the API has no such path: GET /openapi.json lists them")
+  }
+  if (reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge") {
+    return bodyOf(413, "body_too_large", `a request body has at most ${requestBodyBytesMax} bytes`)
+  }
+  if (reason._tag === "RequestParseError") {
+    return bodyOf(400, "invalid_request", "the request's body could not be read")
+  }
+  return bodyOf(500, "internal", internalError().message)
+}
+
+const framesLogged = 6
+
+/** Where a defect comes from: its name and its innermost frames. Its text may be anybody's and stays out. */
+const placeOf = (defect: unknown): string => {
+  if (!(defect instanceof Error)) return typeof defect
+  const frames = (defect.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line))
+  return [defect.name, ...frames.slice(0, framesLogged).map((line) => line.trim())].join(" ")
+}
+
+/**
+ * The last net: a transport error, a defect or an undeclared failure becomes an error body. An interruption goes
+ * through: the client has hung up or the daemon stops.
+ */
+export const withErrorBodies = <E, R>(
+  app: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+): Effect.Effect<HttpServerResponse.HttpServerResponse, E, R> =>
+  Effect.catchCause(app, (cause) => {
+    if (Cause.hasInterrupts(cause)) return Effect.failCause(cause)
+    const squashed = Cause.squash(cause)
+    if (HttpServerError.isHttpServerError(squashed)) return Effect.succeed(transportBody(squashed))
+    return Effect.logError(`a request failed in the daemon: ${placeOf(squashed)}`).pipe(
+      Effect.as(bodyOf(500, "internal", internalError().message))
+    )
+  })

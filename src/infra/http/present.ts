@@ -1,0 +1,112 @@
+/**
+ * From the domain's models to what the API shows. Pure. What a view leaves out (recipes, parameters, accounts,
+ * claimants, processes) leaves no other way either.
+ */
+import type { NodeCapacity, NodeCharges } from "../../domain/registry/Registry.ts"
+import type { DeletionRecord } from "../../domain/host/DeletionStore.ts"
+import type { Project } from "../../domain/host/ProjectStore.ts"
+import type { HistoryPoint } from "../../domain/history/History.ts"
+import type { ObservedLease } from "../../domain/leases/Lease.ts"
+import type { Operation } from "../../domain/operations/Operation.ts"
+import type { Runtime } from "../../domain/runtimes/Runtime.ts"
+import type {
+  BucketView,
+  ChargesView,
+  DeletionView,
+  ExecutionView,
+  HistoryView,
+  OperationView,
+  ProjectView,
+  RuntimeView
+} from "./Views.ts"
+
+export const projectView = (project: Project): ProjectView => ({
+  id: project.id,
+  name: project.name,
+  lifecycle: project.lifecycle,
+  createdAtMillis: project.createdAtMillis
+})
+
+export const deletionView = (record: DeletionRecord): DeletionView => ({
+  project: record.project,
+  name: record.name,
+  state: record.state,
+  participants: record.participants,
+  completedSteps: record.completedSteps,
+  confirmedPaths: record.confirmedPaths,
+  proofs: record.proofs,
+  failureCode: record.failureCode
+})
+
+/** A receipt as its readers see it. */
+export const operationView = (operation: Operation): OperationView => ({
+  id: operation.id,
+  project: operation.project,
+  action: operation.action,
+  requestId: operation.requestKey,
+  generation: operation.generation,
+  initiator: operation.initiator,
+  state: operation.state,
+  step: operation.step,
+  fraction: operation.fraction,
+  message: operation.message,
+  result:
+    operation.result === null ? null : { paths: operation.result.paths, proofs: operation.result.proofs },
+  error:
+    operation.errorCode === null ? null : { code: operation.errorCode, message: operation.errorText ?? "" },
+  createdAtMillis: operation.createdAtMillis,
+  settledAtMillis: operation.settledAtMillis
+})
+
+/** A runtime with the limits of its recipe. */
+export const runtimeView = (runtime: Runtime): RuntimeView => ({
+  generation: runtime.generation,
+  desired: runtime.desired,
+  observed: runtime.observed,
+  observedReason: runtime.observedReason,
+  sandbox: runtime.sandbox,
+  supervisor: runtime.recipe?.supervisor ?? null,
+  image: runtime.recipe?.image ?? null,
+  cpuMillis: runtime.recipe?.cpuMillis ?? null,
+  memoryBytes: runtime.recipe?.memoryBytes ?? null,
+  processesMax: runtime.recipe?.processesMax ?? null
+})
+
+export const executionView = (lease: ObservedLease): ExecutionView => ({
+  id: lease.id,
+  generation: lease.generation,
+  label: lease.label,
+  cancel: lease.cancel,
+  admittedAtMillis: lease.admittedAtMillis
+})
+
+/** What is given out and what there is in all. */
+export const chargesView = (charges: NodeCharges, capacity: NodeCapacity): ChargesView => ({
+  used: { sandboxes: charges.sandboxes, cpuMillis: charges.cpuMillis, memoryBytes: charges.memoryBytes },
+  capacity: {
+    sandboxes: capacity.sandboxes,
+    cpuMillis: capacity.cpuMillis,
+    memoryBytes: capacity.memoryBytes
+  }
+})
+
+const bucketView = (point: HistoryPoint): BucketView => ({
+  bucketMillis: point.bucketMillis,
+  minimum: point.minimum,
+  maximum: point.maximum,
+  total: point.total,
+  samples: point.samples
+})
+
+/** Both resolutions by metric; a metric without a bucket is left out. */
+export const historyView = (
+  minutes: ReadonlyArray<HistoryPoint>,
+  hours: ReadonlyArray<HistoryPoint>
+): HistoryView => {
+  const metrics = [...new Set([...minutes, ...hours].map(({ metric }) => metric))]
+  const of = (points: ReadonlyArray<HistoryPoint>, metric: string) =>
+    points.filter((point) => point.metric === metric).map(bucketView)
+  return {
+    metrics: metrics.map((metric) => ({ metric, minutes: of(minutes, metric), hours: of(hours, metric) }))
+  }
+}

@@ -1,0 +1,130 @@
+/**
+ * Which HTTP status a refusal or failure of the domain becomes, and which of its fields may be shown: ONE table, by
+ * `code`. A code that is not in the table is our mistake and becomes a 500 that tells nothing. Pure.
+ */
+import { type ApiError, Conflict, Detail, Forbidden, Internal, isApiError, NotFound } from "./ApiErrors.ts"
+import { InvalidRequest, Unavailable, Unprocessable } from "./ApiErrors.ts"
+import * as Schema from "effect/Schema"
+
+type Status = 400 | 403 | 404 | 409 | 422 | 500 | 503
+
+/** `details` are the fields of the refusal that its answer repeats: ids and figures only. */
+interface Row {
+  readonly status: Status
+  readonly details: ReadonlyArray<string>
+}
+
+const row = (status: Status, ...details: ReadonlyArray<string>): Row => ({ status, details })
+
+/** Every code that a domain program can answer with. A test compares it with the codes that the domain declares. */
+export const refusalTable: Readonly<Record<string, Row>> = {
+  // host
+  access_refused: row(403, "project"),
+  project_not_active: row(409, "project"),
+  project_not_found: row(404, "project"),
+  project_name_refused: row(422),
+  project_name_taken: row(409, "name"),
+  plugin_load_failed: row(503),
+  // operations
+  claim_lost: row(500),
+  generation_conflict: row(409, "project", "expected", "actual"),
+  invalid_request: row(400, "field"),
+  invalid_parameters: row(422, "field"),
+  operation_in_progress: row(409, "project", "operation", "action", "state"),
+  operation_not_found: row(404, "operation"),
+  project_deletion_required: row(409, "project"),
+  request_key_conflict: row(409, "project", "requestKey", "operation"),
+  sandbox_of_another_node: row(409, "project"),
+  supervisor_unavailable: row(422, "project"),
+  workspace_not_writable: row(503, "project"),
+  runtime_already_provisioned: row(409, "project"),
+  runtime_not_provisioned: row(409, "project", "action"),
+  // removal
+  confirmation_stale: row(409, "project", "unconfirmed", "unknown"),
+  deletion_blocked: row(409, "project"),
+  deletion_failed: row(503, "project", "participant", "reason"),
+  deletion_owner_unavailable: row(503, "project", "participant", "reason"),
+  confirmation_needed: row(409, "project", "paths"),
+  metadata_busy: row(409, "project"),
+  metadata_unreadable: row(409, "project"),
+  removal_blocked: row(409, "project", "operation"),
+  removal_not_admitted: row(409, "project", "missing"),
+  // leases, guests, samples
+  absence_not_proved: row(409, "sandbox"),
+  guest_failure: row(503, "sandbox", "step"),
+  guest_spec_refused: row(422, "sandbox", "field"),
+  history_range_refused: row(422, "resolution", "fromMillis", "toMillis"),
+  invalid_guest_state: row(409, "sandbox", "state"),
+  lease_lost: row(409, "lease", "reason"),
+  lease_not_found: row(404, "lease"),
+  not_supported: row(422, "call"),
+  runtime_not_running: row(409, "project", "state"),
+  sample_refused: row(500),
+  sample_stale: row(500),
+  unknown_supervisor: row(422),
+  // registry
+  capacity_exceeded: row(409),
+  disk_failure: row(503),
+  invalid_sandbox_state: row(409, "sandbox", "state"),
+  registry_full: row(409),
+  registry_write_failed: row(503),
+  run_state_failure: row(503, "sandbox"),
+  sandbox_id_taken: row(409, "sandbox"),
+  sandbox_not_found: row(404, "sandbox"),
+  state_directory_held: row(503),
+  state_directory_refused: row(503),
+  storage_unavailable: row(503),
+  // database
+  commit_unknown: row(503),
+  storage_failure: row(503),
+  transaction_ended: row(500)
+}
+
+const makers: { readonly [S in Status]: (body: ApiErrorBody) => ApiError } = {
+  400: (body) => new InvalidRequest(body),
+  403: (body) => new Forbidden(body),
+  404: (body) => new NotFound(body),
+  409: (body) => new Conflict(body),
+  422: (body) => new Unprocessable(body),
+  500: (body) => new Internal(body),
+  503: (body) => new Unavailable(body)
+}
+
+export interface ApiErrorBody {
+  readonly code: string
+  readonly message: string
+  readonly details: Readonly<Record<string, Detail>>
+}
+
+/** The answer to anything that the daemon did not foresee. It tells nothing of what happened. */
+export const internalError = (): Internal =>
+  new Internal({
+    code: "internal",
+    message: "the daemon failed at this request: its log tells why",
+    details: {}
+  })
+
+/** Status of a code; 500 for one that is not in the table. */
+export const statusOf = (code: string): Status =>
+  Object.hasOwn(refusalTable, code) ? refusalTable[code]!.status : 500
+
+const isDetail = Schema.is(Detail)
+
+/** What every refusal and failure of the domain carries. */
+export interface Refusal {
+  readonly code: string
+  readonly message: string
+}
+
+/** The error body of a refusal: its own sentence and the fields that the table names; an unknown code tells nothing. */
+export const answerOf = (refusal: Refusal | ApiError): ApiError => {
+  if (isApiError(refusal)) return refusal
+  const status = statusOf(refusal.code)
+  if (status === 500) return internalError()
+  const details: Record<string, Detail> = {}
+  for (const name of refusalTable[refusal.code]!.details) {
+    const value: unknown = (refusal as unknown as Record<string, unknown>)[name]
+    if (isDetail(value)) details[name] = value
+  }
+  return makers[status]({ code: refusal.code, message: refusal.message, details })
+}

@@ -1,0 +1,167 @@
+/**
+ * The command tree of `holdfast`: names, flags and help, nothing else. Every verb is loaded when it is run, so that
+ * `--help` and a wrong command line answer at once.
+ */
+import * as Effect from "effect/Effect"
+import * as Argument from "effect/cli/Argument"
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Ref from "effect/Ref"
+import * as Schema from "effect/Schema"
+import { executionTimeoutMillisMax } from "../../domain/Bounds.ts"
+import { provision, start, stop } from "./lifecycleCommands.ts"
+import { ExitStatus, load, projectArgument, root, running, undefinedOr } from "./root.ts"
+
+const create = Command.make(
+  "create",
+  { name: Argument.String("name").pipe(Argument.withDescription("Lower-case letters, digits and hyphens")) },
+  ({ name }) =>
+    running((place) =>
+      Effect.flatMap(
+        load(() => import("./project.ts")),
+        (verbs) => verbs.createProject(place, name)
+      )
+    )
+).pipe(Command.withDescription("Create a Project"))
+
+const list = Command.make("list", {}, () =>
+  running((place) =>
+    Effect.flatMap(
+      load(() => import("./project.ts")),
+      (verbs) => verbs.listProjects(place)
+    )
+  )
+).pipe(Command.withDescription("List the Projects"))
+
+const remove = Command.make(
+  "delete",
+  {
+    project: projectArgument,
+    yes: Flag.Boolean("yes").pipe(
+      Flag.withAlias("y"),
+      Flag.withDefault(false),
+      Flag.withDescription("Confirm every path of the preview without asking")
+    )
+  },
+  (options) =>
+    running((place) =>
+      Effect.flatMap(
+        load(() => import("./project.ts")),
+        (verbs) => verbs.deleteProject(place, options)
+      )
+    )
+).pipe(
+  Command.withDescription("Delete a Project: show every path, ask, remove, and print every proof of absence")
+)
+
+const project = Command.make("project").pipe(
+  Command.withDescription("Create, list and delete Projects"),
+  Command.withSubcommands([create, list, remove])
+)
+
+const exec = Command.make(
+  "exec",
+  {
+    project: projectArgument,
+    command: Argument.String("command").pipe(
+      Argument.withDescription("Put -- before it: holdfast exec PROJECT -- COMMAND …"),
+      Argument.variadic({ min: 1 })
+    ),
+    environment: Flag.KeyValuePair("env").pipe(
+      Flag.withAlias("e"),
+      Flag.withDefault({} as Record<string, string>),
+      Flag.withDescription("NAME=VALUE for the command; may be repeated")
+    ),
+    workingDirectory: Flag.String("cwd").pipe(
+      Flag.optional,
+      Flag.withDescription("Absolute path in the sandbox; else its workspace")
+    ),
+    timeout: Flag.Int("timeout").pipe(
+      Flag.withSchema(
+        Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: executionTimeoutMillisMax / 1000 }))
+      ),
+      Flag.optional,
+      Flag.withDescription("Seconds after which the command is ended")
+    ),
+    stdin: Flag.Boolean("stdin").pipe(
+      Flag.withAlias("i"),
+      Flag.withDefault(false),
+      Flag.withDescription("Read standard input to its end and give it to the command")
+    )
+  },
+  (flags) =>
+    running((place) =>
+      Effect.gen(function* () {
+        const verbs = yield* load(() => import("./execute.ts"))
+        const exit = yield* verbs.execute(place, {
+          project: flags.project,
+          argv: flags.command,
+          environment: flags.environment,
+          workingDirectory: undefinedOr(flags.workingDirectory),
+          timeoutSeconds: undefinedOr(flags.timeout),
+          standardInput: flags.stdin
+        })
+        yield* Ref.set(yield* ExitStatus, exit)
+      })
+    )
+).pipe(Command.withDescription("Run a command in the Project's sandbox and end with its exit code"))
+
+const status = Command.make("status", { project: projectArgument }, (flags) =>
+  running((place) =>
+    Effect.flatMap(
+      load(() => import("./status.ts")),
+      (verbs) => verbs.showStatus(place, flags.project)
+    )
+  )
+).pipe(Command.withDescription("Show a Project's runtime, operations and executions"))
+
+const history = Command.make("history", { project: projectArgument }, (flags) =>
+  running((place) =>
+    Effect.flatMap(
+      load(() => import("./status.ts")),
+      (verbs) => verbs.showHistory(place, flags.project)
+    )
+  )
+).pipe(Command.withDescription("Show what a Project used, minute by minute"))
+
+const doctor = Command.make("doctor", {}, () =>
+  running((place) =>
+    Effect.gen(function* () {
+      const verbs = yield* load(() => import("./doctor.ts"))
+      yield* Ref.set(yield* ExitStatus, yield* verbs.runDoctor(place))
+    })
+  )
+).pipe(Command.withDescription("Check this machine, with or without a daemon, and say what to install"))
+
+const up = Command.make(
+  "up",
+  {
+    databaseUrl: Flag.String("database-url").pipe(
+      Flag.optional,
+      Flag.withMetavar("URL"),
+      Flag.withDescription("PostgreSQL 15 or newer; else HOLDFAST_DATABASE_URL, else the embedded one")
+    ),
+    supervisor: Flag.Literals("supervisor", ["auto", "bubblewrap", "unshare"]).pipe(
+      Flag.optional,
+      Flag.withDescription(
+        "Who carries sandboxes; else HOLDFAST_SUPERVISOR, else the strongest that works here"
+      )
+    )
+  },
+  (flags) =>
+    running((place) =>
+      Effect.flatMap(
+        load(() => import("./up.ts")),
+        (verbs) =>
+          verbs.runUp(place, {
+            databaseUrl: undefinedOr(flags.databaseUrl),
+            supervisor: undefinedOr(flags.supervisor)
+          })
+      )
+    )
+).pipe(Command.withDescription("Run the daemon in the foreground until it is told to stop"))
+
+/** The whole tree. Fails with a `CliFailure` or with what the parser refuses. */
+export const holdfast = root.pipe(
+  Command.withSubcommands([up, project, provision, start, stop, exec, status, history, doctor])
+)

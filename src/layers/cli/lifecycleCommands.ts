@@ -1,0 +1,91 @@
+/**
+ * The commands `provision`, `start` and `stop`: flags and help. What they do is told by lifecycle.ts, which is loaded
+ * when one of them is run.
+ */
+import * as Effect from "effect/Effect"
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
+import { load, projectArgument, running, undefinedOr } from "./root.ts"
+
+const requestFlags = {
+  project: projectArgument,
+  noWait: Flag.Boolean("no-wait").pipe(
+    Flag.withDefault(false),
+    Flag.withoutNegation,
+    Flag.withDescription("Answer as soon as the operation is durable")
+  ),
+  requestId: Flag.String("request-id").pipe(
+    Flag.optional,
+    Flag.withDescription("Key under which the request may be repeated without being done twice")
+  ),
+  expectedGeneration: Flag.Int("expected-generation").pipe(
+    Flag.optional,
+    Flag.withDescription("Refuse when the runtime has another generation")
+  )
+}
+
+interface RequestFlags {
+  readonly project: string
+  readonly noWait: boolean
+  readonly requestId: Option.Option<string>
+  readonly expectedGeneration: Option.Option<number>
+}
+
+const requesting = (action: OperationAction, flags: RequestFlags, parameters?: OperationParameters) =>
+  running((place) =>
+    Effect.flatMap(
+      load(() => import("./lifecycle.ts")),
+      (verbs) =>
+        verbs.requestOperation(place, {
+          action,
+          project: flags.project,
+          wait: !flags.noWait,
+          requestId: undefinedOr(flags.requestId),
+          expectedGeneration: undefinedOr(flags.expectedGeneration),
+          parameters
+        })
+    )
+  )
+
+const positive = Schema.Int.check(Schema.isGreaterThan(0))
+
+export const provision = Command.make(
+  "provision",
+  {
+    ...requestFlags,
+    image: Flag.String("image").pipe(
+      Flag.optional,
+      Flag.withDescription("`host`, or the absolute path of a root file system")
+    ),
+    supervisor: Flag.String("supervisor").pipe(
+      Flag.optional,
+      Flag.withDescription("Who carries the sandbox")
+    ),
+    cpuMillis: Flag.Int("cpu-millis").pipe(Flag.withSchema(positive), Flag.optional),
+    memoryMebibytes: Flag.Int("memory-mib").pipe(Flag.withSchema(positive), Flag.optional),
+    processesMax: Flag.Int("processes").pipe(Flag.withSchema(positive), Flag.optional)
+  },
+  (flags) => {
+    const given = <K extends string, A>(key: K, option: Option.Option<A>) =>
+      Option.match(option, { onNone: () => ({}), onSome: (value) => ({ [key]: value }) })
+    const parameters: OperationParameters = {
+      ...given("image", flags.image),
+      ...given("supervisor", flags.supervisor),
+      ...given("cpuMillis", flags.cpuMillis),
+      ...given("memoryMebibytes", flags.memoryMebibytes),
+      ...given("processesMax", flags.processesMax)
+    }
+    return requesting("provision", flags, parameters)
+  }
+).pipe(Command.withDescription("Build the Project's machine and start it"))
+
+export const start = Command.make("start", requestFlags, (flags) => requesting("start", flags)).pipe(
+  Command.withDescription("Start the Project's machine")
+)
+
+export const stop = Command.make("stop", requestFlags, (flags) => requesting("stop", flags)).pipe(
+  Command.withDescription("Stop the Project's machine; its disk stays")
+)

@@ -1,0 +1,154 @@
+/**
+ * The daemon, from a claimed state directory to a served socket, in the only order that is safe: lock, registry,
+ * database, the host's schema, the plugin, then reconciliation and requests. Ends gracefully when it is interrupted:
+ * the socket first, then the work in hand, the database last. Guests live on.
+ */
+import * as Files from "node:fs"
+import * as Os from "node:os"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import { httpStopGraceMillis } from "../domain/Bounds.ts"
+import { readSupervisorKind } from "../domain/guests/SupervisorChoice.ts"
+import { Participants } from "../domain/host/Participants.ts"
+import { loadPlugin } from "../domain/host/pluginLoading.ts"
+import { continueDeletions } from "../domain/host/projectDeletion.ts"
+import { Routes } from "../domain/host/Routes.ts"
+import { ProjectStore } from "../domain/host/ProjectStore.ts"
+import { PluginDb } from "../domain/persistence/PluginDb.ts"
+import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
+import { Registry } from "../domain/registry/Registry.ts"
+import { RuntimeStore } from "../domain/runtimes/RuntimeStore.ts"
+import { ensureStateDirectory } from "../infra/filesystem/RegistryFiles.ts"
+import { holdStateDirectory } from "../infra/filesystem/OwnerLock.ts"
+import { layerRoutes } from "../infra/http/handlers.ts"
+import { layerLocalCaller } from "../infra/http/middleware.ts"
+import * as SocketServer from "../infra/http/socketServer.ts"
+import * as SystemChecks from "../infra/http/SystemChecks.ts"
+import type { Address } from "../infra/postgres/connection.ts"
+import { ensureDatabase } from "../infra/postgres/embeddedDatabase.ts"
+import * as EmbeddedCluster from "../infra/postgres/EmbeddedCluster.ts"
+import { runMigrations } from "../infra/postgres/migrate.ts"
+import { coreMigrations } from "../infra/postgres/migrations/0001_core.ts"
+import * as Db from "../infra/postgres/PluginDb.ts"
+import { requireServer } from "../infra/postgres/serverCheck.ts"
+import type { DaemonSettings } from "./config.ts"
+import { productVersion } from "./cli/version.ts"
+import * as Domain from "./domain.ts"
+import * as Live from "./live.ts"
+import * as Reconcilers from "./reconcilers.ts"
+import { makePlugin, pluginSchema } from "./sandboxPlugin.ts"
+
+const homeMode = 0o711
+
+/** Makes the home directory; its parts have their own modes and checks. */
+const ensureHome = (home: string) =>
+  Effect.try({
+    try: () => {
+      Files.mkdirSync(home, { recursive: true, mode: homeMode })
+      const found = Files.lstatSync(home)
+      if (found.uid !== process.getuid?.()) throw new Error("foreign")
+    },
+    catch: () => ({
+      _tag: "HomeRefused",
+      code: "home_refused",
+      message: `the home directory ${home} cannot be made, or belongs to another user: choose another --home`
+    })
+  })
+
+/** Where the database is: the embedded cluster, started here, or the one that the settings name. */
+const database = (settings: DaemonSettings) =>
+  Effect.gen(function* () {
+    if (settings.databaseUrl !== null) {
+      const address: Address = { url: settings.databaseUrl }
+      yield* requireServer(address)
+      return { address, died: Effect.never }
+    }
+    const cluster = yield* EmbeddedCluster.start({ kind: "persistent", home: settings.postgresDirectory })
+    return { address: yield* ensureDatabase(cluster), died: cluster.died }
+  })
+
+const migrateHost = (address: Address) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const db = yield* Db.make({ address, schema: "core", connectionsMax: 1 })
+      yield* runMigrations({ migrations: coreMigrations }).pipe(Effect.provideService(PluginDb, db))
+    })
+  )
+
+/** The first look at the node and at what was being deleted, before anybody is served. */
+const settleIn = Effect.gen(function* () {
+  const registry = yield* Registry
+  const runtimes = yield* RuntimeStore
+  yield* runtimes.registerNode({ id: registry.node, name: Os.hostname() })
+  const reconciled = yield* reconcileSandboxes
+  for (const { sandbox, verdict } of reconciled) yield* Effect.logInfo(`${sandbox}: ${verdict}`)
+})
+
+/** Serves the API to the owner of the socket, who is the local administrator. */
+const serve = (settings: DaemonSettings) =>
+  Layer.unwrap(
+    Effect.map(
+      Effect.flatMap(ProjectStore, (projects) => projects.bootstrap),
+      (caller) =>
+        SocketServer.layer(layerRoutes.pipe(Layer.provide(layerLocalCaller(caller))), {
+          path: settings.socketPath,
+          stopGraceMillis: httpStopGraceMillis
+        })
+    )
+  ).pipe(Layer.provide(SystemChecks.layer({ version: productVersion })))
+
+const holderLine = (): string => `holdfast ${productVersion}, process ${process.pid} on ${Os.hostname()}`
+
+/** Everything of one daemon in the current scope; answers what ends it from outside. */
+const boot = (settings: DaemonSettings) =>
+  Effect.gen(function* () {
+    const { stateDirectory } = settings
+    const supervisor = yield* Effect.fromResult(readSupervisorKind(settings.supervisor))
+    yield* ensureHome(settings.home)
+    yield* ensureStateDirectory(stateDirectory)
+    yield* holdStateDirectory(stateDirectory, holderLine())
+    const node = yield* Layer.build(
+      Live.machine({ stateDirectory, supervisor }).pipe(
+        Layer.provideMerge(Live.registry({ stateDirectory, capacity: settings.capacity }))
+      )
+    )
+    const { address, died } = yield* database(settings)
+    yield* migrateHost(address)
+    const db = yield* Db.make({ address, schema: pluginSchema, connectionsMax: settings.poolConnections })
+    const parts = Domain.layer.pipe(
+      Layer.provideMerge(Live.stores),
+      Layer.provideMerge(
+        Layer.mergeAll(
+          Layer.succeed(PluginDb, db),
+          Layer.succeedContext(node),
+          Participants.layer,
+          Routes.layer
+        )
+      )
+    )
+    const program = Effect.gen(function* () {
+      const context = yield* Effect.context<Layer.Success<typeof parts> | Scope.Scope>()
+      const reconciliation = Effect.gen(function* () {
+        yield* settleIn.pipe(Effect.catch((failure) => Effect.logWarning(failure.message)))
+        yield* Layer.build(Reconcilers.layer({ sampleIntervalMillis: settings.sampleIntervalMillis }))
+        yield* Effect.forkScoped(
+          continueDeletions().pipe(Effect.catch((failure) => Effect.logWarning(failure.message)))
+        )
+      }).pipe(Effect.provideContext(context))
+      yield* loadPlugin(makePlugin(Effect.asVoid(reconciliation)), db)
+      yield* Layer.build(serve(settings))
+    })
+    yield* Effect.provideContext(program, yield* Layer.build(parts))
+    return { died }
+  })
+
+/**
+ * Runs a daemon until it is interrupted. Fails with the refusal or failure that kept it from starting, each with a
+ * stable `code`, and with the death of its embedded database.
+ */
+export const runDaemon = Effect.fn("daemon.run")(function* (settings: DaemonSettings) {
+  const { died } = yield* boot(settings)
+  yield* Effect.logInfo(`holdfast ${productVersion} serves ${settings.socketPath}`)
+  return yield* Effect.flatMap(died, (failure) => Effect.fail(failure))
+}, Effect.scoped)

@@ -1,0 +1,66 @@
+/**
+ * The scoped loops of a daemon. Each reads everything, decides and records; none takes input, so a missed signal or a
+ * failed pass costs only the time to the next one. All of them end with the scope.
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
+import { reconcileIntervalMillis, storageRetryMillisMax } from "../domain/Bounds.ts"
+import { pruneLoop } from "../domain/history/maintenance.ts"
+import { heartbeatLoop } from "../domain/leases/heartbeat.ts"
+import { sweepLeases } from "../domain/leases/sweep.ts"
+import { dispatch } from "../domain/operations/claims.ts"
+import { Executions } from "../domain/operations/Executions.ts"
+import { OperationEvents } from "../domain/operations/OperationEvents.ts"
+import { recoverClaims } from "../domain/operations/recovery.ts"
+import { Processes } from "../domain/Processes.ts"
+import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
+import { Registry } from "../domain/registry/Registry.ts"
+import { reconcileRuntimes } from "../domain/runtimes/reconciliation.ts"
+import { samplingLoop } from "../domain/sampling/sampleLoop.ts"
+
+const forked = <E, R>(loop: Effect.Effect<unknown, E, R>) => Layer.effectDiscard(Effect.forkScoped(loop))
+
+/** Runs a pass every `reconcileIntervalMillis`, the first one at once; a failure is logged and costs one pass. */
+const everySweep = <A, E extends { readonly message: string }, R>(
+  name: string,
+  pass: Effect.Effect<A, E, R>
+) =>
+  pass.pipe(
+    Effect.catch((failure) =>
+      Effect.logWarning(`${name} failed and will be tried again: ${failure.message}`)
+    ),
+    Effect.repeat(Schedule.fixed(reconcileIntervalMillis))
+  )
+
+/** Claims queued operations as they are signalled; a database that is away is asked again. */
+const dispatcher = Effect.gen(function* () {
+  const { current } = yield* Processes
+  const executions = yield* Executions
+  const events = yield* OperationEvents
+  yield* Effect.andThen(events.wake, dispatch(current, executions.take)).pipe(
+    Effect.tapError((failure) => Effect.logWarning(`the dispatcher waits: ${failure.message}`)),
+    Effect.retry(Schedule.spaced(storageRetryMillisMax))
+  )
+})
+
+/** The sweep: dead claimants' work, what the node's guests became, and whatever a lost signal left in the queue. */
+const sweep = Effect.gen(function* () {
+  const registry = yield* Registry
+  const executions = yield* Executions
+  yield* recoverClaims()
+  yield* reconcileSandboxes
+  yield* reconcileRuntimes(executions.isBusy)
+  yield* sweepLeases(registry.node)
+  yield* (yield* OperationEvents).wake
+})
+
+/** Everything that goes on in a daemon beside its requests. */
+export const layer = (options: { readonly sampleIntervalMillis: number }) =>
+  Layer.mergeAll(
+    forked(everySweep("the reconcile sweep", sweep)),
+    forked(dispatcher),
+    forked(heartbeatLoop),
+    forked(Effect.flatMap(Registry, ({ node }) => samplingLoop(node, options.sampleIntervalMillis))),
+    forked(pruneLoop)
+  )

@@ -1,0 +1,49 @@
+/** Matching of plugin routes: whole patterns, each segment decoded once, canonical ids. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Option from "effect/Option"
+import { canonicalId, makeRoutes, matchPattern } from "../../../src/domain/host/Routes.ts"
+
+const pattern = "/plugins/sandbox/api/projects/:id/environment"
+const at = (id: string): string => `/plugins/sandbox/api/projects/${id}/environment`
+
+describe("host/Routes", () => {
+  it.each([
+    ["the whole pattern", at("7"), "7"],
+    ["an escaped segment, decoded once", at("%2537"), "%37"],
+    ["a missing segment", "/plugins/sandbox/api/projects/7", null],
+    ["an empty parameter", at(""), null],
+    ["an undeclared suffix", `${at("7")}/logs`, null],
+    ["a trailing slash", `${at("7")}/`, null],
+    ["a malformed escape", at("%31%"), null],
+    ["an escaped slash, which stays in its segment", at("1%2F2"), "1/2"],
+    ["another plugin", at("7").replace("sandbox", "sites"), null]
+  ])("%s", (_, path, id) => {
+    const matched = matchPattern(pattern, path)
+    assert.strictEqual(Option.getOrNull(Option.map(matched, (parameters) => parameters["id"])), id)
+  })
+
+  it.each(["01", "+1", "1.0", "1e3", "9007199254740993", "%31%", "-1", "0", "", " 1", "1 ", "١", "0x1"])(
+    "%j is no canonical id",
+    (text) => assert.isTrue(Option.isNone(canonicalId(text)))
+  )
+
+  it("the largest safe integer is a canonical id", () => {
+    assert.strictEqual(Option.getOrNull(canonicalId("9007199254740991")), Number.MAX_SAFE_INTEGER)
+  })
+
+  it("a method and pattern are registered once, and matched by both", () => {
+    const routes = makeRoutes<string>()
+    const route = {
+      plugin: "sandbox",
+      method: "GET",
+      pattern: "projects/:id/environment",
+      handler: "read"
+    } as const
+    assert.isTrue(routes.register(route))
+    assert.isFalse(routes.register({ ...route, handler: "other" }))
+    assert.isTrue(routes.register({ ...route, method: "POST", handler: "write" }))
+    const handlerOf = (method: string) =>
+      Option.getOrNull(Option.map(routes.match(method, at("7")), (match) => match.route.handler))
+    assert.deepStrictEqual([handlerOf("GET"), handlerOf("POST"), handlerOf("PUT")], ["read", "write", null])
+  })
+})

@@ -1,0 +1,54 @@
+import { assert, describe, it } from "@effect/vitest"
+import { findInvalidParameter, removalRequestKey } from "../../../src/domain/operations/parameters.ts"
+import type { OperationParameters } from "../../../src/domain/operations/Operation.ts"
+import { request } from "./builders.ts"
+
+const faultOf = (parameters: OperationParameters) =>
+  findInvalidParameter(request({ action: "provision", parameters }))?.field ?? null
+
+describe("findInvalidParameter", () => {
+  it.each([
+    ["cpuMillis", 100, 64_000],
+    ["memoryMebibytes", 128, 65_536],
+    ["processesMax", 32, 8_192]
+  ] as const)("%s is accepted from %d to %d and refused outside and between", (field, minimum, maximum) => {
+    for (const value of [minimum, maximum]) assert.isNull(faultOf({ [field]: value }))
+    for (const value of [minimum - 1, maximum + 1, 0, -1, Number.NaN, Infinity, minimum + 0.5, 2 ** 60]) {
+      assert.strictEqual(faultOf({ [field]: value }), field, String(value))
+    }
+  })
+
+  it("an image is `host` or an absolute path in its shortest form", () => {
+    for (const image of ["host", "/images/debian", "/i/.hidden/..name"])
+      assert.isNull(faultOf({ image }), image)
+    const long = `/${"é".repeat(1_024)}`
+    for (const image of [
+      "",
+      "/",
+      "debian",
+      "/a//b",
+      "/a/",
+      "/a/../b",
+      "/a/./b",
+      "../a",
+      "/a\0b",
+      "/a\nb",
+      long
+    ]) {
+      assert.strictEqual(faultOf({ image }), "image", JSON.stringify(image))
+    }
+  })
+
+  it("only the named supervisors can be asked for", () => {
+    for (const supervisor of ["auto", "bubblewrap", "unshare"]) assert.isNull(faultOf({ supervisor }))
+    for (const supervisor of ["scripted", "", "Auto", "qemu"])
+      assert.strictEqual(faultOf({ supervisor }), "supervisor")
+  })
+
+  it("parameters belong to provision, and the key of project removal to nobody", () => {
+    const stop = request({ action: "stop", parameters: { cpuMillis: 500 } })
+    assert.strictEqual(findInvalidParameter(stop)?.code, "invalid_parameters")
+    assert.isNull(findInvalidParameter(request({ action: "stop" })))
+    assert.strictEqual(findInvalidParameter(request({ requestKey: removalRequestKey }))?.field, "requestKey")
+  })
+})

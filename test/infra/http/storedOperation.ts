@@ -1,0 +1,51 @@
+/** An operation's row from a partial description, with a canary in everything that must not leave the daemon. */
+import * as Schema from "effect/Schema"
+import { Operation } from "../../../src/domain/operations/Operation.ts"
+
+export const canary = "canary-7f3a"
+
+const uuid = (last: number): string => `00000000-0000-4000-8000-${String(last).padStart(12, "0")}`
+
+const recipe = {
+  supervisor: "bubblewrap",
+  image: `/images/${canary}`,
+  cpuMillis: 1_000,
+  memoryBytes: 1024 ** 3,
+  processesMax: 512,
+  node: uuid(3),
+  sandbox: `sb-${uuid(4)}`,
+  generation: 1,
+  disks: [`/disks/${canary}`]
+}
+
+const decode = Schema.decodeUnknownSync(Operation)
+
+/** A queued provision of Project 7, unless told otherwise. */
+export const storedOperation = (fields: Partial<typeof Operation.Encoded> = {}): Operation =>
+  decode({
+    rowId: 1,
+    id: uuid(10),
+    project: 7,
+    account: uuid(1),
+    initiator: "user",
+    action: "provision",
+    requestKey: "r-1",
+    generation: 1,
+    parameters: { image: `/images/${canary}` },
+    state: "queued",
+    claimedBy: `daemon/${canary}`,
+    claimSequence: 0,
+    step: null,
+    fraction: 0,
+    message: null,
+    flags: [],
+    oldRecipe: recipe,
+    newRecipe: recipe,
+    owed: [`sb-${canary}/1`],
+    result: null,
+    errorCode: null,
+    errorText: null,
+    createdAtMillis: 1,
+    settledAtMillis: null,
+    ...fields
+  })
