@@ -38,7 +38,7 @@ export const output = (text: string): void => {
 }
 
 export const chart = (name: string, values: ReadonlyArray<number>, show: (value: number) => string): void => {
-  if (values.length === 0) return say(`${name}: nothing was measured`)
+  if (values.length === 0) return say(`${name.padEnd(8)} cannot be measured here`)
   const cells = Math.max(8, columnsOf() - 60)
   say(
     `${name.padEnd(8)} ${sparkline(values, cells)}  from ${show(Math.min(...values))} to ${show(Math.max(...values))}`

@@ -3,25 +3,28 @@
  * really killed. Ends with a count of what is left; the exit code is 0 only when that is nothing.
  * `--keep` leaves everything running for a look.
  */
-import { mkdtempSync, rmSync } from "node:fs"
+import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as Effect from "effect/Effect"
 import { ApiClient, layer } from "../src/infra/http/apiClient.ts"
 import { socketPathOf } from "../src/layers/config.ts"
+import type { Stage } from "./conversation.ts"
 import * as Screen from "./Screen.ts"
 import * as story from "./story.ts"
 
 const keep = process.argv.includes("--keep")
 
 /** The demo's daemon samples often, so that a minute shows something. */
-const settings = { HOLDFAST_SAMPLE_INTERVAL_MILLIS: "250" }
+const settings = { HOLDFAST_SAMPLE_INTERVAL_MILLIS: "150" }
 
 const program = Effect.gen(function* () {
   const home = mkdtempSync(join(tmpdir(), "holdfast-demo-"))
+  // The users that the database and the guests run under pass through it; what is below has modes of its own.
+  chmodSync(home, 0o711)
   const client = yield* ApiClient.pipe(Effect.provide(layer(socketPathOf(home))))
-  const stage: story.Stage = { home, client, settings, sandboxes: new Set() }
+  const stage: Stage = { home, client, settings, sandboxes: new Set() }
 
   const first = yield* story.bootUp(stage)
   yield* Effect.addFinalizer(() => Effect.sync(() => void (keep || first.process.kill("SIGKILL"))))

@@ -7,23 +7,12 @@ import { join } from "node:path"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
-import * as Stream from "effect/Stream"
-import { RequestKey } from "../src/domain/Identity.ts"
-import type { ApiClient } from "../src/infra/http/apiClient.ts"
-import type { OperationView } from "../src/infra/http/Views.ts"
 import { bytes } from "../src/infra/cli/text.ts"
+import { execute, firstStep, follow, request, type Stage } from "./conversation.ts"
 import * as Daemon from "./Daemon.ts"
 import { DemoFailed } from "./Daemon.ts"
 import { directoriesOf, groupsOf, type Leftover, processesOf, rowsIn } from "./leftovers.ts"
 import * as Screen from "./Screen.ts"
-
-export interface Stage {
-  readonly home: string
-  readonly client: ApiClient["Service"]
-  readonly settings: Readonly<Record<string, string>>
-  /** Every sandbox that the demo has seen; none of them may leave anything behind. */
-  readonly sandboxes: Set<string>
-}
 
 /** A guest as the kernel knows it: the identity that the daemon wrote down before its first instruction. */
 export interface Guest {
@@ -34,61 +23,7 @@ export interface Guest {
 
 const web = "web"
 const worker = "worker"
-const chartMillis = 200
-
-const key = (name: string) => RequestKey.make(`demo-${name}`)
-
-const follow = (stage: Stage, operation: OperationView) =>
-  Effect.gen(function* () {
-    let last = operation
-    const events = yield* stage.client.operations.events({ params: { id: operation.id } })
-    yield* Stream.runForEach(events as Stream.Stream<OperationView, { readonly message: string }>, (seen) =>
-      Effect.sync(() => {
-        last = seen
-        Screen.bar(
-          seen.state === "succeeded" ? 1 : Math.min(seen.fraction, 0.99),
-          `${seen.action} ${seen.step ?? ""}`
-        )
-      })
-    )
-    if (last.state === "succeeded") return last
-    Screen.clearBar()
-    return yield* new DemoFailed({ what: last.error?.message ?? `operation ${last.id} is ${last.state}` })
-  })
-
-const request = (stage: Stage, project: string, action: "provision" | "stop", name: string) =>
-  stage.client.operations.request({
-    params: { project },
-    payload: {
-      action,
-      requestId: key(name),
-      ...(action === "provision" ? { parameters: { memoryMebibytes: 512 } } : {})
-    }
-  })
-
-/** Runs a command in the guest; the output goes to `show` as it comes. Answers exit code and output. */
-const execute = (stage: Stage, project: string, script: string, show: (text: string) => void) =>
-  Effect.gen(function* () {
-    const decoder = new TextDecoder()
-    let text = ""
-    let exitCode: number | null = null
-    const lines = yield* stage.client.executions.run({
-      params: { project },
-      payload: { argv: ["/bin/sh", "-c", script], environment: {} }
-    })
-    yield* Stream.runForEach(lines, (line) =>
-      Effect.sync(() => {
-        if (line.type === "output") {
-          const piece = decoder.decode(line.data, { stream: true })
-          text += piece
-          show(piece)
-        }
-        if (line.type === "exited") exitCode = line.exitCode
-      })
-    )
-    if (exitCode === null) return yield* new DemoFailed({ what: "a command's stream broke off" })
-    return { exitCode, text }
-  })
+const chartMillis = 100
 
 const quiet = (): void => {}
 
@@ -142,8 +77,8 @@ export const provision = (stage: Stage) =>
 
 /** Work that every POSIX system can do: it builds a word list, sorts, compresses and checks it. */
 const buildScript = `
-echo "building 400000 records"
-awk 'BEGIN { srand(7); for (i = 0; i < 400000; i++) { v = int(rand() * 1000000); seen[i % 150000] = v; print v } }' > records
+echo "building 600000 records"
+awk 'BEGIN { srand(7); for (i = 0; i < 600000; i++) { v = int(rand() * 1000000); seen[i % 200000] = v; print v } }' > records
 echo "sorting them"
 sort -n records > sorted
 echo "testing: the order holds"
@@ -201,10 +136,10 @@ export const killInTheMiddle = (stage: Stage, daemon: Daemon.Daemon) =>
     Screen.chapter("The daemon is killed with SIGKILL in the middle of provisioning a second Project")
     yield* stage.client.projects.create({ payload: { name: worker } })
     const operation = yield* request(stage, worker, "provision", "provision-worker")
+    const step = yield* firstStep(stage, operation)
     yield* Daemon.end(daemon, "SIGKILL")
-    Screen.say(
-      `Operation ${operation.id} was ${operation.state}; process ${daemon.pid} is gone, and PostgreSQL with it.`
-    )
+    Screen.say(`Operation ${operation.id} had come to its step ${step}.`)
+    Screen.say(`Process ${daemon.pid} is gone, and its PostgreSQL with it.`)
     Screen.chapter("Another daemon starts on the same state")
     const startedAt = performance.now()
     const next = yield* Daemon.start(stage.home, stage.settings)

@@ -12,7 +12,6 @@ export const registrySnapshotBytesMax = 16 * 1024 ** 2
 /** A record file: the largest record that admission lets through, wrapped. */
 export const registryFileBytesMax = 16 * 1024 ** 2
 export const sandboxLifeSecondsMin = 60
-export const sandboxLifeSecondsDefaultMax = 24 * 3600
 export const sandboxLifeSecondsMax = 365 * 24 * 3600
 export const imageBytesMax = 2_048
 export const argvItemsMax = 256
@@ -50,7 +49,6 @@ export const guestUserIdsMax = 10_000
 export const executionTimeoutMillisMax = 15 * 60_000
 export const executionOutputBytesMax = 16 * 1024 ** 2
 export const executionLeaseSeconds = 20
-export const repositoryLeaseSeconds = 30
 export const heartbeatIntervalMillis = 5_000
 
 // ---- operations (SP-OPS, SP figures)
@@ -58,8 +56,6 @@ export const receiptsKeptMin = 20
 export const receiptsTrimmedMax = 128
 export const runtimeLogRowsMax = 200
 export const reconcileIntervalMillis = 10_000
-export const progressIntervalMillis = 250
-export const progressLogLinesMax = 40
 export const logLineCharactersMax = 2_000
 export const errorTextCharactersMax = 2_000
 
@@ -87,6 +83,8 @@ export const databaseLockWaitMillisMax = 10_000
 export const databaseIdleInTransactionMillisMax = 60_000
 /** A fast shutdown writes a checkpoint, which may take a while on a slow disk. */
 export const databaseStopMillisMax = 20_000
+/** A server whose daemon was killed needs a moment to notice; after it, it is somebody else's. */
+export const databaseNoticeMillisMax = 1_000
 export const databaseInitializeMillisMax = 120_000
 export const databaseLogBytesMax = 16 * 1024 ** 2
 /** How long a second daemon waits while the first one migrates. */
@@ -185,6 +183,12 @@ export const executionBufferedBytesMax = 1024 ** 2
 /** Channels of executions made ready at a time, and the stock below which more are made. */
 export const executionChannelsMadeMax = 8
 export const executionChannelsKeptMin = 4
+/** Locks with pipes that are made ahead for the next launches. */
+export const launchKitsKeptMin = 2
+export const launchKitsMadeMax = 4
+export const launchKitsDelayMillis = 50
+/** Runners of a guest that wait for a command; each is one shell. */
+export const executionRunnersKeptMin = 2
 /** A line of an agent that is longer is no line of an agent. */
 export const agentLineBytesMax = 4_096
 export const cgroupRemovalTriesMax = 500

@@ -110,10 +110,13 @@ const exitCodeOf = (exit: Exit.Exit<unknown, unknown>, interrupted: ExitCode): E
   return Cause.hasInterruptsOnly(exit.cause) ? interrupted : exitCodes.failed
 }
 
+/** What may stand around the whole program, such as a consumer's own services for what it runs. */
+export type Around = <A, E, R>(program: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+
 /** Runs the process's own command line and ends the process. */
-export const main = (): void => {
+export const main = (around: Around = (program) => program): void => {
   const program = Effect.flatMap(Stdio.Stdio, (stdio) => Effect.flatMap(stdio.args, runCli))
-  NodeRuntime.runMain(program.pipe(Effect.provide(NodeServices.layer)), {
+  NodeRuntime.runMain(around(program).pipe(Effect.provide(NodeServices.layer)), {
     disableErrorReporting: true,
     teardown: (exit, onExit) =>
       onExit(exitCodeOf(exit, isUp(process.argv.slice(2)) ? exitCodes.done : exitCodes.interrupted))

@@ -32,8 +32,8 @@ export type GuestMethods = Vitest.MethodsNonLive<GuestSupervisor | RunState>
 export const drawSandbox = (): SandboxId => SandboxId.make(`sb-${randomUUID()}`)
 
 /** A state directory as the daemon has it. */
-export const makeStateDirectory = (): string => {
-  const directory = Files.mkdtempSync(Path.join(Os.tmpdir(), "holdfast-guests-"))
+export const makeStateDirectory = (parent: string = Os.tmpdir()): string => {
+  const directory = Files.mkdtempSync(Path.join(parent, "holdfast-guests-"))
   Files.chmodSync(directory, 0o700)
   return directory
 }
@@ -150,8 +150,8 @@ export const describeWith = async (kind: SupervisorKind, declare: () => void): P
   const trouble = await troubleOf(kind)
   const isBuildMachine = process.env["CI"] === "true"
   if (trouble !== null) console.log(`guests under ${kind} do not work here: ${trouble}`)
-  test.runIf(isBuildMachine)(`${kind} works on this machine`, () => {
-    expect(trouble).toBeNull()
+  test(`${kind} works on every build machine`, () => {
+    expect(isBuildMachine ? trouble : null).toBeNull()
   })
   describe.runIf(trouble === null)(`guests under ${kind}`, () => {
     declare()

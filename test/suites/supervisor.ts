@@ -13,7 +13,7 @@ import { lifeCases } from "./supervisorLife.ts"
 import { wallCases } from "./supervisorWalls.ts"
 
 /** Declares every case against one daemon with a state directory of its own. */
-export const supervisorSuite = (kind: SupervisorKind): void => {
+export const supervisorSuite = (kind: SupervisorKind, guestsAtOnce: number): void => {
   const stateDirectory = makeStateDirectory()
   afterAll(() => Files.rmSync(stateDirectory, { recursive: true, force: true }))
 
@@ -21,6 +21,6 @@ export const supervisorSuite = (kind: SupervisorKind): void => {
     commandCases(it)
     wallCases(it, stateDirectory)
     lifeCases(it, stateDirectory)
-    absenceCases(it, stateDirectory)
+    absenceCases(it, stateDirectory, guestsAtOnce)
   })
 }

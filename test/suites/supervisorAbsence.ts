@@ -22,7 +22,7 @@ import {
 } from "./guestHarness.ts"
 
 /** Declares the cases for a daemon over the given state directory. */
-export const absenceCases = (it: GuestMethods, stateDirectory: string): void => {
+export const absenceCases = (it: GuestMethods, stateDirectory: string, guestsAtOnce: number): void => {
   it.effect(
     "RG-DEL-04 after a reclamation only tombstone and owner lock are left, and it may be repeated",
     () =>
@@ -131,16 +131,16 @@ export const absenceCases = (it: GuestMethods, stateDirectory: string): void => 
   )
 
   it.effect(
-    "twenty guests at once share no user and no folder, and nothing of them is left",
+    `${guestsAtOnce} guests at once share no user and no folder, and nothing of them is left`,
     () =>
       Effect.gen(function* () {
         const supervisor = yield* GuestSupervisor
-        const specs = Array.from({ length: 20 }, () => makeSpec())
+        const specs = Array.from({ length: guestsAtOnce }, () => makeSpec())
         const identities = yield* Effect.forEach(specs, (spec) => supervisor.start(spec), {
           concurrency: 8
         })
         if (supervisor.capabilities.privateUser) {
-          expect(new Set(identities.map((identity) => identity.userId)).size).toBe(20)
+          expect(new Set(identities.map((identity) => identity.userId)).size).toBe(guestsAtOnce)
         }
         const names = yield* Effect.forEach(
           specs,

@@ -7,7 +7,9 @@ import * as Files from "node:fs"
 import * as Path from "node:path"
 import { expect } from "vitest"
 import { Generation } from "../../src/domain/Identity.ts"
+import { reclaimSandbox } from "../../src/domain/reclamation/reclamation.ts"
 import { membersOf } from "../../src/infra/guests/cgroups.ts"
+import { findWitnesses } from "../../src/infra/guests/witnesses.ts"
 import {
   eventually,
   type GuestMethods,
@@ -144,5 +146,22 @@ export const lifeCases = (it: GuestMethods, stateDirectory: string): void => {
         })
       )
     })
+  )
+
+  it.effect("a launch that is interrupted at any moment leaves no process", () =>
+    Effect.forEach(
+      [1, 6, 12, 20, 40],
+      (afterMillis) =>
+        Effect.gen(function* () {
+          const supervisor = yield* GuestSupervisor
+          const spec = makeSpec()
+          const started = yield* Effect.timeoutOption(supervisor.start(spec), afterMillis)
+          const observation = yield* supervisor.inspect(spec.sandbox)
+          expect(observation._tag).toBe(started._tag === "Some" ? "Running" : "Gone")
+          yield* reclaimSandbox(spec.sandbox, { graceMillis: 0 })
+          expect(findWitnesses(spec.sandbox)).toEqual([])
+        }),
+      { discard: true }
+    )
   )
 }

@@ -16,6 +16,7 @@ import {
   GuestSupervisor,
   makeCommand,
   makeSpec,
+  processesOf,
   run,
   shell,
   withGuest
@@ -125,20 +126,47 @@ export const wallCases = (it: GuestMethods, stateDirectory: string): void => {
       const spec = makeSpec({ processesMax: 32 })
       yield* withGuest(spec, (identity) =>
         Effect.gen(function* () {
-          const bomb = yield* shell(
-            spec.sandbox,
-            "i=0; while [ $i -lt 200 ]; do sleep 100 & i=$((i+1)); done; wait",
-            {
-              timeoutMillis: 3_000
-            }
-          )
+          const bomb = yield* shell(spec.sandbox, "while :; do sleep 100 & done", { timeoutMillis: 3_000 })
           expect(bomb.stderr).toContain("Cannot fork")
-          const all = new Set(identity.groups.flatMap((group) => membersOf(group.path)))
-          expect(all.size).toBeLessThanOrEqual(32 + 8)
+          expect(processesOf(identity).length).toBeLessThanOrEqual(32 + 8)
+          expect((yield* supervisor.inspect(spec.sandbox))._tag).toBe("Running")
+        })
+      )
+    })
+  )
+
+  it.effect("a guest that cannot make a process refuses a command, and takes the next one", () =>
+    Effect.gen(function* () {
+      const supervisor = yield* GuestSupervisor
+      if (supervisor.capabilities.limits === "none") return
+      const spec = makeSpec({ argv: ["sh", "-c", "touch /workspace/up; exec sleep 1000"] })
+      yield* withGuest(spec, (identity) =>
+        Effect.gen(function* () {
+          const up = Path.join(stateDirectory, "runtime", spec.sandbox, "run/workspace/up")
           yield* eventually(
-            "the guest has room again",
-            Effect.map(run(spec.sandbox, ["true"]), (answer) => answer.exitCode === 0)
+            "the main command runs",
+            Effect.sync(() => Files.existsSync(up))
           )
+          const limit = identity.groups
+            .map((group) => Path.join(group.path, "pids.max"))
+            .find((path) => Files.existsSync(path))
+          if (limit === undefined) return
+          const before = Files.readFileSync(limit, "utf8")
+          Files.writeFileSync(limit, "1")
+          const answers = yield* Effect.forEach([1, 2, 3, 4], () =>
+            Effect.match(run(spec.sandbox, ["true"]), {
+              onFailure: (error) => error.message,
+              onSuccess: ({ exitCode, stderr }) => `${exitCode} ${stderr}`
+            })
+          )
+          for (const answer of answers) expect(answer).toMatch(/126 .*Cannot fork|limit of processes/)
+          expect(answers.at(-1)).toContain("limit of processes")
+          Files.writeFileSync(limit, before)
+          expect((yield* run(spec.sandbox, ["true"])).exitCode).toBe(0)
+          expect(yield* supervisor.end(spec.sandbox, { graceMillis: 5_000 })).toMatchObject({
+            _tag: "Gone",
+            exit: { exitCode: 143 }
+          })
         })
       )
     })

@@ -49,7 +49,7 @@ const openTransactions = `${others} and state like 'idle in transaction%' and ap
 
 /** Closing pools and rolling back take the server a moment; after the deadline it is a leak. */
 const noneLeft = (fact: string, look: Effect.Effect<ReadonlyArray<SqlRow>>) =>
-  Effect.asVoid(waitFor({ fact, look, holds: (rows) => rows.length === 0, deadlineMillis: 2_000 }))
+  Effect.asVoid(waitFor({ fact, look, holds: (rows) => rows.length === 0, deadlineMillis: 1_000 }))
 
 const makeFrom = (template: string): Effect.Effect<CloneShape, never, Scope.Scope> =>
   Effect.gen(function* () {

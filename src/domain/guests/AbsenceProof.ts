@@ -56,7 +56,7 @@ export const describeProof = (proof: AbsenceProof): string => {
     GroupsEmpty: ({ groups, init }) =>
       `${guest}: ${groups.length} cgroups are the recorded ones and empty${init === null ? "" : `, init ${init.pid} (start ${init.startTicks}) is gone`}`,
     InitGone: ({ init }) =>
-      `${guest}: ${init === null ? "no process" : `init ${init.pid} (start ${init.startTicks})`} is alive and no process sees its mounts`,
+      `${guest}: ${init === null ? "no init was ever recorded" : `init ${init.pid} (start ${init.startTicks}) is gone`}, and no process sees its mounts`,
     BootChanged: ({ recordedBootId, observedBootId }) =>
       `${guest}: the machine has booted since (boot ${recordedBootId.slice(0, 8)} to ${observedBootId.slice(0, 8)})`,
     NeverStarted: () => `${guest}: no launch was ever prepared`

@@ -10,6 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import { storageRetryMillisMax, storageRetryMillisMin } from "../Bounds.ts"
+import type { StorageFault } from "../persistence/PluginDb.ts"
 import { RuntimeLog } from "../history/RuntimeLog.ts"
 import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import { StepObserver } from "../StepObserver.ts"
@@ -161,6 +162,9 @@ const awaitDatabase = Effect.fnUntraced(function* (claimed: Operation, tries: nu
   }
 })
 
+/** Faults that the same statement meets again however long one waits: the operation ends with them. */
+const neverHeals: ReadonlyArray<StorageFault> = ["constraint", "unique", "query", "refused"]
+
 /** One try: answers the row to go on with when the database was away meanwhile. */
 const attemptOnce = Effect.fnUntraced(function* (current: Operation, tries: number) {
   const plan = (yield* OperationPlans).planOf(current.action)
@@ -176,8 +180,14 @@ const attemptOnce = Effect.fnUntraced(function* (current: Operation, tries: numb
     : attempt(plan, current)
   const ended = yield* Effect.result(work)
   if (Result.isSuccess(ended)) return undefined
-  yield* Effect.logWarning(`operation ${current.id} was interrupted: ${ended.failure.message}`)
-  return ended.failure._tag === "ClaimLost" ? undefined : yield* awaitDatabase(current, tries)
+  const failure = ended.failure
+  yield* Effect.logWarning(`operation ${current.id} was interrupted: ${failure.message}`)
+  if (failure._tag === "ClaimLost") return undefined
+  if (failure._tag === "StorageFailure" && neverHeals.includes(failure.fault)) {
+    const ending = settle(plan, current, failedBy(failure.code, failure.message))
+    if (Result.isSuccess(yield* Effect.result(ending))) return undefined
+  }
+  return yield* awaitDatabase(current, tries)
 })
 
 /**

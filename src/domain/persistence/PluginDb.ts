@@ -19,6 +19,7 @@ export interface MarkedOutsideTransaction {
   readonly [OutsideTransaction]: true
 }
 
+/** One row by column name. int8 comes as bigint, jsonb parsed, timestamptz as Date; who reads a row converts it. */
 export type SqlRow = Readonly<Record<string, unknown>>
 
 /** One statement with its parameters. `operation` is the name that failures and spans carry, never the text. */
@@ -102,7 +103,11 @@ export class PluginTx extends Context.Service<
   {
     /** Runs one statement on the transaction's connection. */
     readonly query: (query: Query) => Effect.Effect<ReadonlyArray<SqlRow>, StorageFailure | TransactionEnded>
-    /** Runs the effect once the transaction has committed; a rolled-back transaction drops it. Source: SP-TX-09. */
+    /**
+     * Runs the effect once the transaction has committed and its connection is free again, in order, also when the
+     * caller was interrupted meanwhile, so it must be short. A transaction that rolled back drops it.
+     * Source: SP-TX-09.
+     */
     readonly afterCommit: (effect: Effect.Effect<void>) => Effect.Effect<void, TransactionEnded>
     /** True in a `snapshot`: reads take no row locks there. Source: SP-TX-05. */
     readonly readOnly: boolean
@@ -145,7 +150,8 @@ export class PluginDb extends Context.Service<
     ) => Effect.Effect<A, E | StorageError, Exclude<R, PluginTx>>
     /**
      * Sends all statements of one transaction at once and waits once. Safe only when every guard among them
-     * raises: the server then skips the rest and turns COMMIT into ROLLBACK.
+     * raises: the server then skips the rest and turns COMMIT into ROLLBACK. Once sent it is not interrupted.
+     * Dies with more than `transactionStatementsPipelinedMax` statements.
      */
     readonly pipelined: (
       operation: string,
@@ -155,12 +161,3 @@ export class PluginDb extends Context.Service<
 >()("holdfast/domain/persistence/PluginDb/PluginDb") {
   declare readonly [OutsideTransaction]: true
 }
-
-/**
- * Joins the caller's transaction when one is open in this fiber, else opens a short one of its own. The only
- * place where the two are interchangeable; used by `saveOperation` and `appendLog`. Source: SP-TX-06.
- */
-export type InCallersOrOwnTransaction = <A, E>(
-  operation: string,
-  body: Effect.Effect<A, E, PluginTx>
-) => Effect.Effect<A, E | StorageError>

@@ -8,13 +8,16 @@
  *         owner.lock               held over a launch and over a reclamation; taken before any file is touched
  *         spec.json                the launch without its secrets
  *         preparing.json           boot id, cgroups with inodes, user, generation: durable before the spawn
+ *         launching-<attempt>      mark of a launch on its way to its cgroups; without it the launch ends itself
+ *         launch.log               what the supervisor's program said before the guest ran
  *         status.jsonl             written by the supervisor's own monitor: child pid, exit code
  *         identity.json            GuestIdentity: durable before the guest's first instruction; preparing.json goes
  *         run.json                 generation, Run and Attempt ids
- *         agent/                   the agent's script and its pipes
+ *         agent/, .agent-new/      the agent's script and its pipes; those of a launch that is being prepared
  *         control.sock, ports/     reserved
  *         run/                     native storage of the guest: workspace/ (0700, of the guest's user) and tmp/
  *         tombstone.json           durable only behind a proof; then everything but it and owner.lock goes
+ *       .kit-<uuid>/, .probe-<uuid>/   a supervisor's own, of no sandbox and disposable
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"

@@ -3,7 +3,7 @@
  * exists only while somebody is at it, so that asking for unknown ids cannot grow memory. Source: RG figures, RG-COM-04.
  */
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
+import type * as Option from "effect/Option"
 import * as Semaphore from "effect/Semaphore"
 import type { SandboxId } from "../Identity.ts"
 

@@ -8,14 +8,15 @@ import { registrySnapshotBytesMax } from "../Bounds.ts"
 import type { AbsenceProof } from "../guests/AbsenceProof.ts"
 import type { NodeId, SandboxId } from "../Identity.ts"
 import { fitsBudget, fitsCapacity } from "./charges.ts"
-import { type Change, makeCommitter, type Pending, putOf } from "./committer.ts"
+import { type Change, type Pending, putOf } from "./commitDecision.ts"
+import { makeCommitter } from "./committer.ts"
 import { makeGates } from "./gates.ts"
 import { inventoryOf, InventoryView, retainedOf } from "./Inventory.ts"
 import type { SandboxRecord } from "./Record.ts"
 import {
   type NodeCapacity,
   Registry,
-  RegistryFull,
+  type RegistryFull,
   SandboxIdTaken,
   SandboxNotFound,
   SandboxStateRefused,

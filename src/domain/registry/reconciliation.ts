@@ -21,6 +21,12 @@ export interface Reconciled {
   readonly why: string | null
 }
 
+const answer = (
+  sandbox: SandboxId,
+  verdict: Reconciled["verdict"],
+  why: string | null = null
+): Reconciled => ({ sandbox, verdict, why })
+
 const look = Effect.fnUntraced(function* (sandbox: SandboxId) {
   const registry = yield* Registry
   const record = yield* registry.get(sandbox)
@@ -44,26 +50,24 @@ const settle = Effect.fnUntraced(function* (sandbox: SandboxId) {
     yield* (yield* GuestSupervisor).end(sandbox, { graceMillis: 0 })
     const after = yield* look(sandbox)
     if (after.act === "end") {
-      return { sandbox, verdict: "failed", why: "what is left of its guest could not be ended" } as const
+      return answer(sandbox, "failed", "what is left of its guest could not be ended")
     }
     yield* act(sandbox, after)
   }
-  return { sandbox, verdict: verdict.act, why: null } as const
+  return answer(sandbox, verdict.act)
 })
 
 /** Under the sandbox's gate, so that a start or stop in progress is never judged half way. */
 const reconcileOne = Effect.fnUntraced(function* (sandbox: SandboxId) {
   const registry = yield* Registry
   const settled = yield* registry.exclusiveIfFree(sandbox, settle(sandbox)).pipe(
-    Effect.catchTag("SandboxNotFound", () =>
-      Effect.succeedSome({ sandbox, verdict: "keep", why: null } as const)
-    ),
+    Effect.catchTag("SandboxNotFound", () => Effect.succeedSome(answer(sandbox, "keep"))),
     Effect.catchIf(
       (failure) => failure._tag !== "StorageFailed",
-      ({ message }) => Effect.succeedSome({ sandbox, verdict: "failed", why: message } as const)
+      ({ message }) => Effect.succeedSome(answer(sandbox, "failed", message))
     )
   )
-  return Option.getOrElse(settled, () => ({ sandbox, verdict: "busy", why: null }) as const)
+  return Option.getOrElse(settled, () => answer(sandbox, "busy"))
 })
 
 /**

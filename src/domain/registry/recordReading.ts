@@ -5,7 +5,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { SandboxId, type NodeId } from "../Identity.ts"
+import { NodeId, SandboxId } from "../Identity.ts"
 import { DeletionIntent, RecordFile, SandboxRecord, SandboxStatus } from "./Record.ts"
 
 type Fields = Readonly<Record<string, unknown>>
@@ -21,6 +21,7 @@ const isTexts = (value: unknown): boolean => isObject(value) && Object.values(va
 const statuses: ReadonlySet<unknown> = new Set(SandboxStatus.literals)
 const reasons: ReadonlySet<unknown> = new Set(DeletionIntent.fields.reason.literals)
 const isSandboxId = Schema.is(SandboxId)
+const isNodeId = Schema.is(NodeId)
 
 /** Whether it has exactly these keys, each with a value of its kind. */
 const hasExactly = (value: unknown, kinds: ReadonlyArray<readonly [string, (value: unknown) => boolean]>) =>
@@ -66,9 +67,9 @@ interface ReadFile {
 /** The file's content when it is plainly right, else null; never anything that the schema would refuse. */
 export const recognise = (content: unknown): ReadFile | null => {
   if (!isObject(content) || Object.keys(content).length !== 3 || content["version"] !== 2) return null
-  if (!isText(content["owner"]) || !hasExactly(content["record"], recordKinds)) return null
-  const record = Object.assign(Object.create(SandboxRecord.prototype), content["record"]) as SandboxRecord
-  return { owner: content["owner"] as NodeId, record }
+  const { owner, record } = content
+  if (!isNodeId(owner) || !hasExactly(record, recordKinds)) return null
+  return { owner, record: Object.assign(Object.create(SandboxRecord.prototype), record) as SandboxRecord }
 }
 
 const decodeFile = Schema.decodeUnknownResult(RecordFile)

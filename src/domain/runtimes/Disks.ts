@@ -6,7 +6,7 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { ProjectId } from "../Identity.ts"
+import type { ProjectId } from "../Identity.ts"
 import type { OutsideTransaction } from "../persistence/PluginDb.ts"
 
 /** The node's disk failed at a runtime's storage. */

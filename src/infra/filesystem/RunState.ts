@@ -25,8 +25,8 @@ import { removeEntries } from "./treeRemoval.ts"
 
 const tombstoneName = "tombstone.json"
 const keptNames: ReadonlySet<string> = new Set([tombstoneName, "owner.lock"])
-/** Left by a probe of supervisors that was cut short; the next probe removes it. */
-const probeNames = /^\.probe-[0-9a-f-]{36}$/
+/** A supervisor's own directories, of a probe or made ahead for a launch; what is left of them its next start removes. */
+const supervisorNames = /^\.(probe|kit)-[0-9a-f-]{36}$/
 const folderMode = 0o711
 
 const isSandboxId = Schema.is(SandboxId)
@@ -73,7 +73,7 @@ const list = (stateDirectory: string) =>
     const entries = yield* attempt(whole, "list", () => listNames(runtimeOf(stateDirectory)))
     const sandboxes: Array<SandboxId> = []
     for (const entry of entries) {
-      if (entry.name === "owner.json" || probeNames.test(entry.name)) continue
+      if (entry.name === "owner.json" || supervisorNames.test(entry.name)) continue
       if (!isSandboxId(entry.name) || !entry.isDirectory()) {
         return yield* new RunStateFailure({
           sandbox: null,

@@ -45,13 +45,15 @@ export const whyOf = (error: unknown): string => {
 /** Whether the call failed because the thing itself is not there. */
 export const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT"
 
+/** Whether it is this process's user's, as a sentence or null. */
+export const ownerFault = (found: Files.Stats): string | null =>
+  found.uid === process.geteuid?.() ? null : "it belongs to another user"
+
 /** Why somebody else could read or write it, or null. Source: RG-LAY-01. */
-export const privacyFault = (found: Files.Stats): string | null => {
-  if (found.uid !== process.geteuid?.()) return "it belongs to another user"
+const privacyFault = (found: Files.Stats): string | null => {
   const mode = found.mode & permissionMask
-  return (mode & othersMask) === 0
-    ? null
-    : `its mode is ${mode.toString(8)}, and group and others may have no access: take it away from them`
+  if ((mode & othersMask) === 0) return ownerFault(found)
+  return `its mode is ${mode.toString(8)}, and group and others may have no access: take it away from them`
 }
 
 const requirePrivate = (found: Files.Stats): void => {

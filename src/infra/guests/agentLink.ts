@@ -1,10 +1,8 @@
 /**
- * The daemon's end of one guest's agent: orders and answers by lines over two pipes, and the stock of channels that
- * executions use. Opened by the daemon that launched the guest or by a later one. An answer is a claim of the guest:
+ * The daemon's end of one guest's agent: orders and answers by lines over two pipes, and the pipes that executions use. Opened by the daemon that launched the guest or by a later one. An answer is a claim of the guest:
  * a line that is too long or of unknown form is dropped, and nothing about life is concluded from it.
  */
 import * as Effect from "effect/Effect"
-import * as Semaphore from "effect/Semaphore"
 import { randomBytes } from "node:crypto"
 import * as Files from "node:fs"
 import { Socket } from "node:net"
@@ -14,6 +12,7 @@ import type { GuestIdentity } from "../../domain/guests/GuestSupervisor.ts"
 import { agentFiles } from "./agentScript.ts"
 import type { SandboxFolder } from "./folders.ts"
 import { runProgram } from "./programs.ts"
+import { makeStock } from "./stock.ts"
 
 const { O_NONBLOCK, O_RDWR } = Files.constants
 
@@ -33,33 +32,39 @@ export const channelNames = (): (() => string) => {
 export interface AgentLink {
   readonly identity: GuestIdentity
   readonly folder: SandboxFolder
-  /** Executions at a time. */
-  readonly permits: Semaphore.Semaphore
-  /** Groups of ended executions that their background processes still keep. */
-  readonly leftGroups: Set<string>
+  /** Host user that files for the guest are given to, or null where it is the daemon's own. */
+  readonly owner: number | null
   /** Sends an order; false when the agent's pipe is full and takes none. */
   readonly order: (line: string) => boolean
   /** Listens for the answer `verb subject …` from now on. To be called before the order that asks for it. */
   readonly expect: (verb: string, subject: string) => ExpectedAnswer
   /** A channel whose pipes are ready. Undefined when they could not be made. */
   readonly takeChannel: Effect.Effect<string | undefined>
+  /** Whoever waits for an answer gets none. */
   readonly close: () => void
 }
 
 /** An answer that is listened for until it has come or is given up. */
 export interface ExpectedAnswer {
-  /** The words behind verb and subject. */
-  readonly words: Effect.Effect<ReadonlyArray<string>>
-  /** The same for this long, by the machine's own clock and also where nothing can be interrupted. */
-  readonly wordsWithin: (millisMax: number) => Effect.Effect<ReadonlyArray<string> | undefined>
+  /**
+   * The words behind verb and subject; undefined when none came in this time, null for any, or before the link was
+   * closed. By the machine's own clock, and also where nothing can be interrupted.
+   */
+  readonly wordsWithin: (millisMax: number | null) => Effect.Effect<ReadonlyArray<string> | undefined>
   readonly giveUp: () => void
 }
 
-type Waiting = Map<string, (words: ReadonlyArray<string>) => void>
+interface Listener {
+  readonly hear: (words: ReadonlyArray<string> | undefined) => void
+}
+type Waiting = Map<string, Listener>
 
 const deliver = (waiting: Waiting, line: string): void => {
   const [verb, subject, ...words] = line.split(" ")
-  waiting.get(`${verb} ${subject}`)?.(words)
+  const key = `${verb} ${subject}`
+  const listener = waiting.get(key)
+  waiting.delete(key)
+  listener?.hear(words)
 }
 
 /** Reads lines off the answers pipe. The descriptor is open for writing too, so that it never ends. */
@@ -88,34 +93,28 @@ const writeOrder = (descriptor: number, line: string): boolean => {
 
 const expectAnswer = (waiting: Waiting, verb: string, subject: string): ExpectedAnswer => {
   const key = `${verb} ${subject}`
-  let come: ReadonlyArray<string> | undefined
+  let heard: { readonly words: ReadonlyArray<string> | undefined } | undefined
   let wake: (() => void) | undefined
-  waiting.set(key, (words) => {
-    waiting.delete(key)
-    come = words
-    wake?.()
+  waiting.set(key, {
+    hear: (words) => {
+      heard = { words }
+      wake?.()
+    }
   })
-  const wait = (millisMax: number | null) =>
-    Effect.callback<ReadonlyArray<string> | undefined>((resume) => {
-      const deadline =
-        millisMax === null ? undefined : setTimeout(() => resume(Effect.succeed(undefined)), millisMax)
-      wake = () => {
-        clearTimeout(deadline)
-        resume(Effect.succeed(come))
-      }
-      if (come !== undefined) wake()
-      return Effect.sync(() => clearTimeout(deadline))
-    })
   return {
-    words: Effect.map(wait(null), (words) => words ?? []),
-    wordsWithin: wait,
+    wordsWithin: (millisMax) =>
+      Effect.callback<ReadonlyArray<string> | undefined>((resume) => {
+        const deadline =
+          millisMax === null ? undefined : setTimeout(() => resume(Effect.succeed(undefined)), millisMax)
+        wake = () => {
+          clearTimeout(deadline)
+          resume(Effect.succeed(heard?.words))
+        }
+        if (heard !== undefined) wake()
+        return Effect.sync(() => clearTimeout(deadline))
+      }),
     giveUp: () => void waiting.delete(key)
   }
-}
-
-interface Stock {
-  readonly ready: Array<string>
-  making: boolean
 }
 
 /** Makes a batch of channels in the agent's directory by one program. */
@@ -133,36 +132,6 @@ const makeChannels = (
     return channels
   })
 
-const takeChannel = (
-  stock: Stock,
-  make: Effect.Effect<ReadonlyArray<string>>
-): Effect.Effect<string | undefined> => {
-  const refill = Effect.flatMap(make, (made) =>
-    Effect.sync(() => {
-      stock.ready.push(...made)
-    })
-  )
-  const refillBehind = Effect.suspend(() => {
-    if (stock.making || stock.ready.length >= Bounds.executionChannelsKeptMin) return Effect.void
-    stock.making = true
-    return refill.pipe(
-      Effect.ensuring(
-        Effect.sync(() => {
-          stock.making = false
-        })
-      ),
-      Effect.ignoreCause,
-      Effect.forkDetach
-    )
-  })
-  return Effect.gen(function* () {
-    if (stock.ready.length === 0) yield* refill
-    const channel = stock.ready.shift()
-    yield* refillBehind
-    return channel
-  })
-}
-
 /** Opens the link. `owner`: host user that pipes are given to, or null where it is the daemon's own. */
 export const openAgentLink = (options: {
   readonly identity: GuestIdentity
@@ -171,26 +140,33 @@ export const openAgentLink = (options: {
   readonly channels: ReadonlyArray<string>
   readonly name: () => string
 }): AgentLink => {
-  const { folder } = options
+  const { folder, owner } = options
   const open = (file: string) => Files.openSync(Path.join(folder.agent, file), O_RDWR | O_NONBLOCK)
   const waiting: Waiting = new Map()
   const orders = open(agentFiles.orders)
   const socket = listen(open(agentFiles.answers), waiting)
-  const stock: Stock = { ready: [...options.channels], making: false }
+  const channels = makeStock({
+    first: options.channels,
+    keptMin: Bounds.executionChannelsKeptMin,
+    make: makeChannels(folder, options.name, owner),
+    discard: () => undefined
+  })
   let isOpen = true
   return {
     identity: options.identity,
     folder,
-    permits: Semaphore.makeUnsafe(Bounds.guestExecutionsAtOnceMax),
-    leftGroups: new Set(),
+    owner,
     order: (line) => isOpen && writeOrder(orders, line),
     expect: (verb, subject) => expectAnswer(waiting, verb, subject),
-    takeChannel: takeChannel(stock, makeChannels(folder, options.name, options.owner)),
+    takeChannel: Effect.tap(channels.take, () => channels.refill),
     close: () => {
       if (!isOpen) return
       isOpen = false
+      channels.close()
       socket.destroy()
       Files.closeSync(orders)
+      for (const listener of waiting.values()) listener.hear(undefined)
+      waiting.clear()
     }
   }
 }

@@ -1,13 +1,13 @@
 /**
  * The guest's init and agent: one POSIX shell script, mounted read-only, that takes orders by lines over two pipes.
- * It uses no program of the guest but /usr/bin/env, and that only to give commands the default signals back. What it
- * says about an execution is a claim of the guest; life, limits and absence are never taken from it.
+ * What it says about an execution is a claim of the guest; life, limits and absence are never taken from it.
  *
  *     in   ping ID | exec ID | term            out   pong ID KEEPER | started ID PID | done ID STATUS
  *          main PID | quit STATUS (from the keeper of the main command)
  *
- * An execution opens its outputs before it forks; the opens wait for the host, which first moves it into a cgroup of
- * its own. So nothing of a command ever runs outside.
+ * PID 0 means that no process could be made. `exec` makes a runner, which opens its outputs before it does anything:
+ * the opens wait for the host, which first moves it into a cgroup of its own. So nothing of a command ever runs
+ * outside, and a runner can be made ready before there is a command for it.
  */
 
 /** Where the agent's directory is mounted inside. */
@@ -29,54 +29,80 @@ export type ExecutionBond = "group" | "session"
 
 export const agentScript = `#!/bin/sh
 # Init and agent of a Holdfast guest. Orders come by lines on "in", answers go by lines to "out".
+# First word: serve as init, run a command, become the main command, or be the agent again.
 h=${agentMount}
 bond=$2
 
 # Runs one prepared script and reports its status. The opens wait until the host reads.
-run() {
-  exec 5>"$h/$1.out" 6>"$h/$1.err"
-  if [ -e "$h/$1.in" ]; then exec <"$h/$1.in"; else exec </dev/null; fi
-  (
-    exec >&5 2>&6 3<&- 4>&- 5>&- 6>&-
-    . ${agentMount}/environment
-    . "${agentMount}/$1.sh"
-  )
-  printf 'done %s %s\\n' "$1" "$?" >&4
-}
-
-# Background commands of a shell ignore INT and QUIT; env gives a command the defaults back.
-if /usr/bin/env --default-signal=INT,QUIT true 2>/dev/null; then
-  launch() { exec /usr/bin/env --default-signal=INT,QUIT -- "$@"; }
-else
-  launch() { exec "$@"; }
-fi
-
 if [ "$1" = run ]; then
-  run "$3"
+  exec 3<&-
+  trap 'printf "done %s 126\\n" "$3" >&4' EXIT
+  exec 5>"$h/$3.out" 6>"$h/$3.err" 2>&6
+  if [ -e "$h/$3.in" ]; then exec <"$h/$3.in"; else exec </dev/null; fi
+  (
+    exec >&5 4>&- 5>&- 6>&-
+    . ${agentMount}/environment
+    . "${agentMount}/$3.sh"
+  )
+  status=$?
+  trap - EXIT
+  printf 'done %s %s\\n' "$3" "$status" >&4
   exit 0
 fi
 
-exec 3<>"$h/in" 4<>"$h/out" </dev/null >/dev/null 2>&1
+# Becomes the main command.
+if [ "$1" = main ]; then
+  exec 3<&- 4>&-
+  . ${agentMount}/environment
+  . ${agentMount}/main
+fi
+
+# Background commands of a shell ignore INT and QUIT; env gives them the defaults back, where it can.
+starter=
+find_starter() {
+  if [ "$signals" = ask ]; then
+    signals=leave
+    if /usr/bin/env --default-signal=INT,QUIT true; then signals=reset; fi
+  fi
+  starter=
+  if [ "$signals" = reset ]; then starter='/usr/bin/env --default-signal=INT,QUIT'; fi
+  if [ "$bond" = session ]; then starter="setsid $starter"; fi
+}
 
 # Runs the main command and tells the agent its pid and its status.
 keep() {
-  (
-    exec 3<&- 4>&-
-    . ${agentMount}/environment
-    . ${agentMount}/main
-  ) &
+  trap 'printf "quit 126\\n" >&3' EXIT
+  bond=group
+  find_starter
+  $starter /bin/sh "$h/init" main &
   m=$!
   printf 'main %s\\n' "$m" >&3
   wait "$m"
-  printf 'quit %s\\n' "$?" >&3
+  status=$?
+  trap - EXIT
+  printf 'quit %s\\n' "$status" >&3
+}
+
+# A shell that cannot fork gives up. The agent then says so and becomes itself again, which needs no fork.
+resume() {
+  if [ "$verb" = exec ]; then printf 'started %s 0\\n' "$id" >&4; fi
+  exec /bin/sh "$h/init" agent "$bond" "$signals" "$main" "$keeper"
+}
+
+leave() {
+  trap - EXIT
+  exit "$1"
 }
 
 agent() {
-  main=
-  keeper=0
-  if [ -e "$h/main" ]; then
-    keep &
-    keeper=$!
+  verb=
+  trap resume EXIT
+  if [ -z "$keeper" ]; then
+    keeper=0
+    if [ -e "$h/main" ]; then
+      keep &
+      keeper=$!
+    fi
   fi
   while read -r verb id rest <&3; do
     # Collects the runners that have ended.
@@ -84,21 +110,25 @@ agent() {
     case $verb in
     ping) printf 'pong %s %s\\n' "$id" "$keeper" >&4 ;;
     exec)
-      if [ "$bond" = session ]; then
-        setsid /bin/sh "$h/init" run session "$id" &
-      else
-        run "$id" &
-      fi
+      find_starter
+      $starter /bin/sh "$h/init" run "$bond" "$id" &
       printf 'started %s %s\\n' "$id" "$!" >&4
       ;;
     main) main=$id ;;
-    term) if [ -n "$main" ]; then kill -TERM "$main"; else exit 0; fi ;;
-    quit) exit "$id" ;;
+    term) if [ -n "$main" ]; then kill -TERM "$main"; else leave 0; fi ;;
+    quit) leave "$id" ;;
     esac
+    verb=
   done
 }
 
+signals=$3
+main=$4
+keeper=$5
+if [ "$1" = agent ]; then agent; fi
+
 # Init waits, and so collects whatever processes the guest leaves behind; its end is the guest's end.
+exec 3<>"$h/in" 4<>"$h/out" </dev/null >/dev/null 2>&1
 agent &
 wait "$!"
 exit "$?"
@@ -116,7 +146,7 @@ export const environmentScript = (environment: Readonly<Record<string, string>>)
     .map(([name, value]) => `export ${name}=${quote(value)}\n`)
     .join("")
 
-/** Lines that become the command. A first word with "=" would be read by env as a variable. */
+/** Lines that become the command. */
 export const commandScript = (options: {
   readonly argv: ReadonlyArray<string>
   readonly environment: Readonly<Record<string, string>>
@@ -125,7 +155,7 @@ export const commandScript = (options: {
   [
     environmentScript(options.environment),
     `cd ${quote(options.workingDirectory)} || exit 126\n`,
-    `${options.argv[0]?.includes("=") === true ? "exec" : "launch"} ${options.argv.map(quote).join(" ")}\n`
+    `exec ${options.argv.map(quote).join(" ")}\n`
   ].join("")
 
 /** Users that the guest's programs can look up: its own, and nobody for what belongs to others. */

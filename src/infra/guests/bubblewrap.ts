@@ -36,6 +36,15 @@ const namespaceOptions = (hostname: string): ReadonlyArray<string> => [
   hostname
 ]
 
+const boundedTmpfs = (target: string, mode: string, bytesMax: number): ReadonlyArray<string> => [
+  "--perms",
+  mode,
+  "--size",
+  String(bytesMax),
+  "--tmpfs",
+  target
+]
+
 const mountOptions = (root: GuestRoot): ReadonlyArray<string> => [
   ...parentOptions(root.entries),
   ...root.entries.flatMap(entryOptions),
@@ -43,16 +52,11 @@ const mountOptions = (root: GuestRoot): ReadonlyArray<string> => [
   "/proc",
   "--dev",
   "/dev",
-  "--perms",
-  "1777",
-  "--size",
-  String(Bounds.guestTmpBytesMax),
-  "--tmpfs",
-  "/tmp",
-  "--size",
-  String(Bounds.guestRunBytesMax),
-  "--tmpfs",
-  "/run",
+  ...boundedTmpfs("/dev/shm", "1777", Bounds.guestTmpBytesMax),
+  "--remount-ro",
+  "/dev",
+  ...boundedTmpfs("/tmp", "1777", Bounds.guestTmpBytesMax),
+  ...boundedTmpfs("/run", "0755", Bounds.guestRunBytesMax),
   "--ro-bind",
   root.agent,
   agentMount,

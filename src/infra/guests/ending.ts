@@ -11,8 +11,9 @@ import type { GuestFailure, GuestObservation } from "../../domain/guests/GuestSu
 import type { SandboxId } from "../../domain/Identity.ts"
 import { emptyEvents, killGroups } from "./cgroupControl.ts"
 import { isPopulated } from "./cgroups.ts"
-import { closeLink, type Ground, linkUnderGate, lookAt, observe } from "./ground.ts"
+import { attempt, folderIn, forgetDesk, type Ground, deskUnderGate, lookAt, observe } from "./ground.ts"
 import { isAlive, signalIfAlive } from "./kernel.ts"
+import { abandonLaunches } from "./launchFiles.ts"
 import { waitUntil } from "./waiting.ts"
 import { findWitnesses } from "./witnesses.ts"
 
@@ -60,8 +61,8 @@ export const killAll = (target: Target): Effect.Effect<boolean> =>
 const askToEnd = (ground: Ground, observation: GuestObservation, target: Target, graceMillis: number) =>
   Effect.gen(function* () {
     if (observation._tag !== "Running" || graceMillis <= 0) return
-    const link = yield* Effect.option(linkUnderGate(ground, observation.identity))
-    if (link._tag === "None" || !link.value.order("term")) return
+    const desk = yield* Effect.option(deskUnderGate(ground, observation.identity))
+    if (desk._tag === "None" || !desk.value.link.order("term")) return
     const poll = target.groups.length > 0 ? Bounds.guestEndPollMillis : 50
     yield* waitUntil(() => isEnded(target), {
       watch: emptyEvents(target.groups),
@@ -80,15 +81,16 @@ export const endUnderGate = (
   graceMillis: number
 ): Effect.Effect<GuestObservation, GuestFailure> =>
   Effect.gen(function* () {
+    yield* attempt(sandbox, "abandon the launch", () => abandonLaunches(folderIn(ground, sandbox)))
     const facts = yield* lookAt(ground, sandbox)
     const observation = decideObservation(facts)
     if (observation._tag === "Gone" || observation._tag === "Uncertain") {
-      yield* Effect.sync(() => closeLink(ground, sandbox))
+      yield* Effect.sync(() => forgetDesk(ground, sandbox))
       return observation
     }
     const target = targetOf(sandbox, facts)
     yield* askToEnd(ground, observation, target, graceMillis)
     yield* Effect.uninterruptible(killAll(target))
-    yield* Effect.sync(() => closeLink(ground, sandbox))
+    yield* Effect.sync(() => forgetDesk(ground, sandbox))
     return yield* observe(ground, sandbox)
   })

@@ -1,7 +1,7 @@
 /**
- * Runs one command in a guest through its agent. The command waits until its processes are bound together, so that
- * its time-out or an interruption ends all of them and nobody else. Its environment goes through a private file of
- * the guest, never through an argument. Whether the guest is in a state for it was decided before.
+ * Runs one command in a guest by one of its runners. The runner waits, bound, until its outputs are read; so a time-out
+ * or an interruption ends every process of the command and of nobody else. The environment goes through a private file
+ * of the guest, never through an argument. Whether the guest is in a state for it was decided before.
  */
 import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -10,36 +10,36 @@ import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Files from "node:fs"
-import * as Path from "node:path"
 import * as Bounds from "../../domain/Bounds.ts"
 import { ExecutionEvent, type GuestCommand } from "../../domain/guests/GuestSpec.ts"
-import { GuestFailure } from "../../domain/guests/GuestSupervisor.ts"
-import { type AgentLink, channelPipes, type ExpectedAnswer } from "./agentLink.ts"
+import type { GuestFailure } from "../../domain/guests/GuestSupervisor.ts"
+import { errorName } from "../filesystem/privateFiles.ts"
 import { commandScript, isEnvironmentName } from "./agentScript.ts"
-import { tryRemove } from "./cgroups.ts"
-import { bindRunner, type ExecutionBond, findRunner, killUnbound } from "./executionBond.ts"
 import { type ExecutionOutputs, openOutputs } from "./executionOutputs.ts"
 import { isAlive } from "./kernel.ts"
+import { waitUntil } from "./waiting.ts"
+import { type ExecutionDesk, executionFailure, releaseRunner, type Runner, takeRunner } from "./runners.ts"
 
 type Events = Queue.Queue<ExecutionEvent, GuestFailure | Cause.Done>
 
 const killedExitCode = 137
 /** A runner's last line may still be under way when its pipes have ended. */
 const lastLineMillis = 100
-
-const failed = (link: AgentLink, detail: string) =>
-  new GuestFailure({ sandbox: link.identity.sandbox, step: "execute", detail })
+const guestEndMillis = 250
 
 /** Refuses what a shell cannot carry exactly. */
-const checkCommand = (link: AgentLink, command: GuestCommand) => {
+const checkCommand = ({ link }: ExecutionDesk, command: GuestCommand) => {
   const words = [...command.argv, ...Object.values(command.environment), command.workingDirectory]
   if (words.some((word) => word.includes("\0"))) {
-    return Effect.fail(failed(link, "an argument, a value or the directory holds a NUL byte"))
+    return Effect.fail(executionFailure(link, "an argument, a value or the directory holds a NUL byte"))
   }
   return Object.keys(command.environment).every(isEnvironmentName)
     ? Effect.void
     : Effect.fail(
-        failed(link, "a variable's name is not made of letters, digits and underscores, no digit first")
+        executionFailure(
+          link,
+          "a variable's name is not made of letters, digits and underscores, no digit first"
+        )
       )
 }
 
@@ -48,94 +48,50 @@ const writeFor = (path: string, content: string | Uint8Array, owner: number | nu
   if (owner !== null) Files.lchownSync(path, owner, owner)
 }
 
-const channelFiles = (link: AgentLink, channel: string) => {
-  const at = (name: string) => Path.join(link.folder.agent, name)
-  const [output, errors] = channelPipes(channel)
-  return { output: at(output), errors: at(errors), script: at(`${channel}.sh`), input: at(`${channel}.in`) }
-}
-type ChannelFiles = ReturnType<typeof channelFiles>
-
-/** The channel with the command written into it; everything of it is removed with the scope. */
-const prepareChannel = (link: AgentLink, command: GuestCommand, owner: number | null) =>
-  Effect.acquireRelease(
-    Effect.gen(function* () {
-      const channel = yield* link.takeChannel
-      if (channel === undefined) return yield* failed(link, "the pipes of the command could not be made")
-      const files = channelFiles(link, channel)
-      writeFor(files.script, commandScript(command), owner)
-      if (command.standardInput !== null) writeFor(files.input, command.standardInput, owner)
-      return { channel, files }
-    }),
-    ({ files }) =>
-      Effect.sync(() => {
-        for (const path of Object.values(files)) Files.rmSync(path, { force: true })
-      })
-  )
-
-/** Ends a runner that announces itself after nobody waits for it any more. */
-const endLateRunner = (link: AgentLink, started: ExpectedAnswer) =>
-  started.words.pipe(
-    Effect.tap(([pid]) =>
-      Effect.sync(() => {
-        const runner = findRunner(link.identity, Number(pid))
-        if (runner !== undefined) killUnbound(link.identity, runner)
-      })
-    ),
-    Effect.forkDetach
-  )
-
-/** Orders the runner and binds it before it may run. Not to be interrupted: it ends by itself within its bound. */
-const startRunner = (link: AgentLink, channel: string): Effect.Effect<ExecutionBond, GuestFailure> =>
-  Effect.gen(function* () {
-    const started = link.expect("started", channel)
-    if (!link.order(`exec ${channel}`)) return yield* failed(link, "the guest's agent takes no orders")
-    const words = yield* started.wordsWithin(Bounds.executionStartMillisMax)
-    if (words === undefined) {
-      yield* endLateRunner(link, started)
-      return yield* failed(link, "the guest's agent did not start the command in time")
-    }
-    const runner = findRunner(link.identity, Number(words[0]))
-    const bond = runner === undefined ? undefined : bindRunner(link.identity, channel, runner)
-    if (bond === undefined) return yield* failed(link, "the command's runner ended before it could be bound")
-    return bond
-  })
-
-const sweepLeftGroups = (link: AgentLink): void => {
-  for (const group of link.leftGroups) if (tryRemove(group)) link.leftGroups.delete(group)
-}
-
 interface Run {
-  readonly link: AgentLink
-  readonly bond: ExecutionBond
+  readonly desk: ExecutionDesk
+  readonly runner: Runner
   readonly outputs: ExecutionOutputs
   readonly events: Events
-  readonly done: ExpectedAnswer
   /** Whether the command's end has been told: then its background processes are left alone. */
   isOver: boolean
 }
 
-/** Binds the runner while the scope is open; a command that has not ended by then is ended. */
+/** Hands the command to the waiting runner and opens its outputs, which lets it go on. */
+const hand = (
+  desk: ExecutionDesk,
+  runner: Runner,
+  command: GuestCommand,
+  events: Events
+): ExecutionOutputs => {
+  const { owner } = desk.link
+  writeFor(runner.files.script, commandScript(command), owner)
+  if (command.standardInput !== null) writeFor(runner.files.input, command.standardInput, owner)
+  return openOutputs({ output: runner.files.output, errors: runner.files.errors, events })
+}
+
+/** Has a runner for the time of the scope; a command that has not ended by then is ended. */
+const acquireRunner = (desk: ExecutionDesk): Effect.Effect<Runner, GuestFailure, Scope.Scope> =>
+  Effect.acquireRelease(takeRunner(desk), (runner) => Effect.sync(() => releaseRunner(desk, runner)))
+
 const acquireRun = (
-  link: AgentLink,
-  channel: string,
-  files: ChannelFiles
+  desk: ExecutionDesk,
+  runner: Runner,
+  command: GuestCommand
 ): Effect.Effect<Run, GuestFailure, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.gen(function* () {
       const events: Events = yield* Queue.make<ExecutionEvent, GuestFailure | Cause.Done>()
-      const bond = yield* startRunner(link, channel)
-      const done = link.expect("done", channel)
-      const outputs = openOutputs({ output: files.output, errors: files.errors, events })
-      return { link, bond, outputs, events, done, isOver: false }
+      const outputs = yield* Effect.try({
+        try: () => hand(desk, runner, command, events),
+        catch: (error) => executionFailure(desk.link, errorName(error))
+      }).pipe(Effect.onError(() => runner.bond.kill))
+      return { desk, runner, outputs, events, isOver: false }
     }),
     (run) =>
       Effect.gen(function* () {
-        if (!run.isOver) yield* run.bond.kill
-        run.done.giveUp()
+        if (!run.isOver) yield* run.runner.bond.kill
         run.outputs.close()
-        const left = run.bond.release()
-        if (left !== null) link.leftGroups.add(left)
-        sweepLeftGroups(link)
       })
   )
 
@@ -148,11 +104,12 @@ type Outcome = Option.Option<number | "lost">
 
 /** The command's status by its runner's word, `lost` when its pipes ended without one, none at the time-out. */
 const awaitOutcome = (run: Run, timeoutMillis: number): Effect.Effect<Outcome> => {
-  const told = Effect.map(run.done.words, ([word]): number | "lost" => statusOf(word))
-  const lost = run.outputs.ended.pipe(
-    Effect.andThen(Effect.sleep(lastLineMillis)),
-    Effect.as("lost" as const)
-  )
+  const told = run.runner.done
+    .wordsWithin(null)
+    .pipe(Effect.map((words): number | "lost" => (words === undefined ? "lost" : statusOf(words[0]))))
+  // A runner that died before its pipes were opened never brings them to an end.
+  const ended = isAlive(run.runner.bond.runner) ? run.outputs.ended : Effect.void
+  const lost = ended.pipe(Effect.andThen(Effect.sleep(lastLineMillis)), Effect.as("lost" as const))
   return Effect.raceFirst(told, lost).pipe(Effect.timeoutOption(timeoutMillis))
 }
 
@@ -171,30 +128,39 @@ const supervise = (run: Run, timeoutMillis: number) =>
   Effect.gen(function* () {
     const outcome = yield* awaitOutcome(run, timeoutMillis)
     if (Option.isSome(outcome) && outcome.value !== "lost") return yield* finish(run, outcome.value, "exited")
-    yield* run.bond.kill
+    yield* run.runner.bond.kill
     if (Option.isNone(outcome)) return yield* finish(run, killedExitCode, "timeout")
-    if (isAlive(run.link.identity.init)) return yield* finish(run, killedExitCode, "exited")
+    // The runner's end may be the first that is seen of the guest's.
+    const isGone = yield* waitUntil(() => !isAlive(run.desk.link.identity.init), {
+      watch: null,
+      pollMillis: 5,
+      millisMax: guestEndMillis
+    })
+    if (!isGone) return yield* finish(run, killedExitCode, "exited")
     run.isOver = true
-    return yield* Queue.fail(run.events, failed(run.link, "the guest ended while the command ran"))
+    return yield* Queue.fail(
+      run.events,
+      executionFailure(run.desk.link, "the guest ended while the command ran")
+    )
   })
 
 /**
- * The command's events as a stream; leaving it early ends the command. `owner`: host user that files are given to, or
- * null where it is the daemon's own. At most `Bounds.guestExecutionsAtOnceMax` of one guest run at a time, more wait.
+ * The command's events as a stream; leaving it early ends the command. At most `Bounds.guestExecutionsAtOnceMax` of one
+ * guest run at a time, more wait.
  */
-export const executeIn = (
-  link: AgentLink,
-  command: GuestCommand,
-  owner: number | null
+export const executeAt = (
+  desk: ExecutionDesk,
+  command: GuestCommand
 ): Stream.Stream<ExecutionEvent, GuestFailure> =>
   Stream.unwrap(
     Effect.gen(function* () {
-      yield* checkCommand(link, command)
-      yield* Effect.acquireRelease(link.permits.take(1), () => link.permits.release(1), {
+      yield* checkCommand(desk, command)
+      yield* Effect.acquireRelease(desk.permits.take(1), () => desk.permits.release(1), {
         interruptible: true
       })
-      const { channel, files } = yield* prepareChannel(link, command, owner)
-      const run = yield* acquireRun(link, channel, files)
+      const runner = yield* acquireRunner(desk)
+      const run = yield* acquireRun(desk, runner, command)
+      yield* desk.runners.refill
       yield* Effect.forkScoped(supervise(run, command.timeoutMillis))
       return Stream.fromQueue(run.events).pipe(
         Stream.tap((event) => Effect.sync(() => run.outputs.taken(event)))

@@ -15,12 +15,15 @@ import {
 } from "../../domain/guests/GuestSupervisor.ts"
 import type { SandboxId } from "../../domain/Identity.ts"
 import { errorName } from "../filesystem/privateFiles.ts"
-import { type AgentLink, askAgent, openAgentLink } from "./agentLink.ts"
+import { askAgent, openAgentLink } from "./agentLink.ts"
 import type { BubblewrapFeatures } from "./bubblewrap.ts"
 import type { CgroupLayout } from "./cgroups.ts"
 import { endFormerExecutions } from "./executionBond.ts"
 import { gatherFacts } from "./facts.ts"
 import { folderOf, type SandboxFolder } from "./folders.ts"
+import { closeDesk, type ExecutionDesk, openDesk } from "./runners.ts"
+import type { LaunchKit } from "./launchKits.ts"
+import type { Stock } from "./stock.ts"
 import type { Staging } from "./staging.ts"
 import type { UserIds } from "./userIds.ts"
 
@@ -33,7 +36,10 @@ export interface Ground {
   readonly strays: ReadonlyArray<number>
   readonly staging: Staging
   readonly userIds: UserIds
-  readonly links: Map<SandboxId, AgentLink>
+  readonly desks: Map<SandboxId, ExecutionDesk>
+  /** Whether the host's env can give a command the default signals back. */
+  readonly envResetsSignals: boolean
+  readonly kits: Stock<LaunchKit, never>
   /** One launch or end of a sandbox at a time in this daemon. */
   readonly gate: (sandbox: SandboxId) => <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** Draws names of channels. */
@@ -101,13 +107,23 @@ export const requireRunning = (
       : Effect.fail(new GuestStateRefused({ sandbox, call, state: observation._tag.toLowerCase() }))
   )
 
-export const closeLink = (ground: Ground, sandbox: SandboxId): void => {
-  ground.links.get(sandbox)?.close()
-  ground.links.delete(sandbox)
+/** Closes the desk of a guest that has ended, or that another attempt takes the place of. */
+export const forgetDesk = (ground: Ground, sandbox: SandboxId): void => {
+  const desk = ground.desks.get(sandbox)
+  if (desk !== undefined) closeDesk(desk)
+  ground.desks.delete(sandbox)
+}
+
+/** Keeps the desk of a guest whose agent has answered. */
+export const keepDesk = (ground: Ground, desk: ExecutionDesk): ExecutionDesk => {
+  const { sandbox } = desk.link.identity
+  forgetDesk(ground, sandbox)
+  ground.desks.set(sandbox, desk)
+  return desk
 }
 
 /** Opens the pipes of a guest that an earlier daemon launched, and ends what that daemon's executions have left. */
-const adoptLink = (ground: Ground, identity: GuestIdentity): Effect.Effect<AgentLink, GuestFailure> =>
+const adopt = (ground: Ground, identity: GuestIdentity): Effect.Effect<ExecutionDesk, GuestFailure> =>
   Effect.gen(function* () {
     const { sandbox } = identity
     const link = yield* attempt(sandbox, "open the agent's pipes", () =>
@@ -125,31 +141,29 @@ const adoptLink = (ground: Ground, identity: GuestIdentity): Effect.Effect<Agent
       return yield* guestFailure(sandbox, "ping", "the guest's agent does not answer")
     }
     yield* endFormerExecutions(identity, keeper)
-    closeLink(ground, sandbox)
-    ground.links.set(sandbox, link)
-    return link
+    return keepDesk(ground, openDesk(link))
   })
 
-const openedLink = (ground: Ground, identity: GuestIdentity): AgentLink | undefined => {
-  const link = ground.links.get(identity.sandbox)
-  return link?.identity.attemptId === identity.attemptId ? link : undefined
+const openedDesk = (ground: Ground, identity: GuestIdentity): ExecutionDesk | undefined => {
+  const desk = ground.desks.get(identity.sandbox)
+  return desk?.link.identity.attemptId === identity.attemptId ? desk : undefined
 }
 
-/** The link to a running guest's agent, for a caller that holds the sandbox's gate. */
-export const linkUnderGate = (
+/** The desk of a running guest, for a caller that holds the sandbox's gate. */
+export const deskUnderGate = (
   ground: Ground,
   identity: GuestIdentity
-): Effect.Effect<AgentLink, GuestFailure> =>
+): Effect.Effect<ExecutionDesk, GuestFailure> =>
   Effect.suspend(() => {
-    const known = openedLink(ground, identity)
-    return known === undefined ? adoptLink(ground, identity) : Effect.succeed(known)
+    const known = openedDesk(ground, identity)
+    return known === undefined ? adopt(ground, identity) : Effect.succeed(known)
   })
 
-/** The link to a running guest's agent, opened when this daemon has none. */
-export const linkTo = (ground: Ground, identity: GuestIdentity): Effect.Effect<AgentLink, GuestFailure> =>
+/** The desk of a running guest, opened when this daemon has none. */
+export const deskOf = (ground: Ground, identity: GuestIdentity): Effect.Effect<ExecutionDesk, GuestFailure> =>
   Effect.suspend(() => {
-    const known = openedLink(ground, identity)
+    const known = openedDesk(ground, identity)
     if (known !== undefined) return Effect.succeed(known)
     // Two callers at once must not end each other's executions.
-    return ground.gate(identity.sandbox)(linkUnderGate(ground, identity))
+    return ground.gate(identity.sandbox)(deskUnderGate(ground, identity))
   })

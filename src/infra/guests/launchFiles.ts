@@ -11,16 +11,16 @@ import type { GuestIdentity } from "../../domain/guests/GuestSupervisor.ts"
 import { ensureDirectory, replaceFile, syncDirectory } from "../filesystem/privateFiles.ts"
 import { channelPipes } from "./agentLink.ts"
 import { accountFiles, agentFiles, agentScript, commandScript, environmentScript } from "./agentScript.ts"
-import { runtimeDirectory, type RunFile, type SandboxFolder } from "./folders.ts"
+import type { RunFile, SandboxFolder } from "./folders.ts"
 
 const openToEnter = 0o711
 const readableByAll = 0o444
 const ownerOnly = 0o600
 const workspaceMode = 0o700
 
-/** Makes the sandbox's folder, durably, when it is not there: only the lock's place. */
-export const makeFolder = async (stateDirectory: string, folder: SandboxFolder): Promise<void> => {
-  if (ensureDirectory(folder.directory, openToEnter)) await syncDirectory(runtimeDirectory(stateDirectory))
+/** Makes the sandbox's folder when it is not there: only the lock's place. What makes a launch durable syncs it. */
+export const makeFolder = (folder: SandboxFolder): void => {
+  ensureDirectory(folder.directory, openToEnter)
 }
 
 /** Names of the pipes that the agent needs from its first moment. */
@@ -30,11 +30,29 @@ export const firstPipes = (channels: ReadonlyArray<string>): ReadonlyArray<strin
   ...channels.flatMap(channelPipes)
 ]
 
+const markPrefix = "launching-"
+
+/** File without which the attempt's program ends before it becomes anything. */
+export const launchMarkOf = (folder: SandboxFolder, attemptId: string): string =>
+  Path.join(folder.directory, `${markPrefix}${attemptId}`)
+
+/**
+ * Gives every launch of the sandbox up that is still on its way to its cgroups. A look at the groups behind this sees
+ * whoever has joined them; whoever joins later ends by itself.
+ */
+export const abandonLaunches = (folder: SandboxFolder): void => {
+  if (!Files.existsSync(folder.directory)) return
+  for (const name of Files.readdirSync(folder.directory)) {
+    if (name.startsWith(markPrefix)) Files.rmSync(Path.join(folder.directory, name), { force: true })
+  }
+}
+
 /**
  * Forgets the former guest of the sandbox, which is gone. Its identity goes durably before its cgroups do: an identity
  * whose groups are missing would be uncertain for ever.
  */
 export const forgetFormer = async (folder: SandboxFolder): Promise<void> => {
+  abandonLaunches(folder)
   const former = ["identity.json", "preparing.json"].map((name) => Path.join(folder.directory, name))
   if (!former.some((path) => Files.existsSync(path))) return
   for (const path of former) Files.rmSync(path, { force: true })
@@ -75,7 +93,8 @@ export const placeAgent = (options: {
   writeFor(at(agentFiles.script), agentScript, readableByAll, null)
   writeFor(at(agentFiles.passwd), accounts.passwd, readableByAll, null)
   writeFor(at(agentFiles.group), accounts.group, readableByAll, null)
-  writeFor(at(agentFiles.environment), environmentScript(spec.environment), ownerOnly, owner)
+  const environment = environmentScript(spec.environment)
+  writeFor(at(agentFiles.environment), environment, ownerOnly, owner)
   if (spec.argv.length > 0) {
     const main = commandScript({ argv: spec.argv, environment: {}, workingDirectory: "/workspace" })
     writeFor(at(agentFiles.main), main, ownerOnly, owner)
@@ -110,17 +129,23 @@ export const publishPreparing = async (options: {
   const launch = { version: 1, sandbox, generation, image, disk, cpuMillis, memoryBytes, processesMax }
   // A monitor's report of the former guest must not be read as this one's.
   Files.rmSync(folder.status, { force: true })
+  Files.writeFileSync(launchMarkOf(folder, attemptId), "", { mode: ownerOnly })
   await Promise.all([
     replaceFile(folder.directory, "spec.json", json(launch)),
     replaceFile(folder.directory, "run.json", json(run)),
     replaceFile(folder.directory, "preparing.json", json(preparing))
   ])
-  await syncDirectory(folder.directory)
+  await Promise.all([syncDirectory(folder.directory), syncDirectory(Path.dirname(folder.directory))])
 }
 
 /** Makes the guest's binding durable. preparing.json goes behind it, so that one of the two is always there. */
 export const publishIdentity = async (folder: SandboxFolder, identity: GuestIdentity): Promise<void> => {
   await replaceFile(folder.directory, "identity.json", json(identity))
   await syncDirectory(folder.directory)
-  Files.rmSync(Path.join(folder.directory, "preparing.json"), { force: true })
+  for (const path of [
+    Path.join(folder.directory, "preparing.json"),
+    launchMarkOf(folder, identity.attemptId)
+  ]) {
+    Files.rmSync(path, { force: true })
+  }
 }

@@ -18,21 +18,34 @@ import { launchMark } from "./witnesses.ts"
 
 /** Status of a launch that could not join a cgroup. */
 export const joinRefused = 97
+/** Status of a launch that was given up before it had joined. */
+const launchAbandoned = 96
 
-const joinScript = `count=$1
-shift
+/** The look at the mark comes behind the joins: whoever takes the mark away and then looks at the groups misses nobody. */
+const joinScript = `mark=$1 count=$2
+shift 2
 while [ "$count" -gt 0 ]; do
   echo $$ >"$1/cgroup.procs" || exit ${joinRefused}
   shift
   count=$((count - 1))
 done
+[ -z "$mark" ] || [ -e "$mark" ] || exit ${launchAbandoned}
 exec "$@"`
 
-/** Words that put a program into the groups before it runs. */
+/** Words that put a program into the groups before it runs, unless the mark is gone by then; null: no mark. */
 export const joining = (
+  mark: string | null,
   groups: ReadonlyArray<string>,
   argv: ReadonlyArray<string>
-): ReadonlyArray<string> => ["-c", joinScript, "holdfast-launch", String(groups.length), ...groups, ...argv]
+): ReadonlyArray<string> => [
+  "-c",
+  joinScript,
+  "holdfast-launch",
+  mark ?? "",
+  String(groups.length),
+  ...groups,
+  ...argv
+]
 
 export interface StartedLaunch {
   readonly monitor: ObservedProcess
@@ -46,6 +59,8 @@ export interface LaunchOptions {
   readonly sandbox: SandboxId
   readonly folder: SandboxFolder
   readonly groups: ReadonlyArray<OwnedGroup>
+  /** File that has to be there when the groups are joined; null: none. */
+  readonly mark: string | null
   /** Words that lead to the guest's user; empty where the daemon's own is used. */
   readonly enter: ReadonlyArray<string>
   readonly plan: LaunchPlan
@@ -93,6 +108,7 @@ const spawnLaunch = (options: LaunchOptions): ChildProcess => {
     return spawn(
       "/bin/sh",
       joining(
+        options.mark,
         options.groups.map((group) => group.path),
         [...options.enter, ...options.plan.argv]
       ),

@@ -11,10 +11,27 @@ import { runProgram } from "./programs.ts"
 const { O_CREAT, O_NOFOLLOW, O_RDWR } = Files.constants
 const heldElsewhere = 75
 
-/** Descriptor 3 is the lock. Nothing is touched before it is held. */
-const script = `flock -n -E ${heldElsewhere} 3 || exit $?
-[ $# -gt 0 ] || exit 0
-rm -rf -- "$1" && mkdir -m 711 -- "$1" && cd -- "$1" && shift && exec mkfifo -m 600 -- "$@"`
+/**
+ * Arguments: a directory, the number of its pipes and their names, for each lock; or nothing, for a lock alone. The
+ * locks are the descriptors from 3 on. Nothing is touched before its lock is held.
+ */
+const script = `lock=3
+while
+  flock -n -E ${heldElsewhere} $lock || exit $?
+  [ $# -gt 0 ]
+do
+  [ ! -e "$1" ] || rm -rf -- "$1"
+  mkdir -m 711 -- "$1" && cd -- "$1" || exit 1
+  count=$2 names=
+  shift 2
+  while [ $count -gt 0 ]; do
+    names="$names $1" count=$((count - 1))
+    shift
+  done
+  mkfifo -m 600 -- $names || exit 1
+  [ $# -gt 0 ] || exit 0
+  lock=$((lock + 1))
+done`
 
 export type LockOutcome = "held" | "taken elsewhere" | "failed"
 
@@ -22,6 +39,24 @@ export type LockOutcome = "held" | "taken elsewhere" | "failed"
 export interface PipesWanted {
   readonly directory: string
   readonly names: ReadonlyArray<string>
+}
+
+/**
+ * Takes the locks on open files, and makes for each the pipes once it is held, by one program. The locks stay with the
+ * descriptors, also those that were taken before one failed. Paths are absolute, names without blanks.
+ */
+export const lockDescriptors = (
+  descriptors: ReadonlyArray<number>,
+  pipes: ReadonlyArray<PipesWanted>
+): Effect.Effect<LockOutcome> => {
+  const wanted = pipes.flatMap(({ directory, names }) => [directory, String(names.length), ...names])
+  return Effect.map(
+    runProgram({
+      argv: ["/bin/sh", "-c", script, "holdfast-lock", ...wanted],
+      stdio: ["ignore", "ignore", "ignore", ...descriptors]
+    }),
+    ({ status }) => (status === 0 ? "held" : status === heldElsewhere ? "taken elsewhere" : "failed")
+  )
 }
 
 /** Takes the lock while the scope is open; `held` or why not. The folder must be there. */
@@ -34,10 +69,5 @@ export const takeOwnerLock = (
       Effect.sync(() => Files.openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)),
       (opened) => Effect.sync(() => Files.closeSync(opened))
     )
-    const wanted = pipes === null ? [] : [pipes.directory, ...pipes.names]
-    const { status } = yield* runProgram({
-      argv: ["/bin/sh", "-c", script, "holdfast-lock", ...wanted],
-      stdio: ["ignore", "ignore", "ignore", descriptor]
-    })
-    return status === 0 ? "held" : status === heldElsewhere ? "taken elsewhere" : "failed"
+    return yield* lockDescriptors([descriptor], pipes === null ? [] : [pipes])
   })

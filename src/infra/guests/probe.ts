@@ -56,7 +56,10 @@ const canJoin = (layout: CgroupLayout): Effect.Effect<boolean> =>
       }
     })
     if (paths === null) return false
-    const { status } = yield* runProgram({ argv: ["/bin/sh", ...joining(paths, ["true"])], stdio: "ignore" })
+    const { status } = yield* runProgram({
+      argv: ["/bin/sh", ...joining(null, paths, ["true"])],
+      stdio: "ignore"
+    })
     yield* Effect.forEach(paths, removeGroup, { discard: true })
     return status === 0
   })
@@ -119,6 +122,7 @@ const runPlan = (
         sandbox: drawSandbox(),
         folder,
         groups: [],
+        mark: null,
         enter: userId === null ? [] : surroundings.staging.enter(userId),
         plan: planFor(folder),
         filter: surroundings.filter,

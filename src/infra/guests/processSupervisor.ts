@@ -30,24 +30,25 @@ import { askAgent, channelNames } from "./agentLink.ts"
 import { removeGroup, setFrozen } from "./cgroupControl.ts"
 import { controlGroup, groupPaths } from "./cgroups.ts"
 import { endUnderGate } from "./ending.ts"
-import { executeIn } from "./execution.ts"
+import { executeAt } from "./execution.ts"
 import { disksDirectory, readIdentity, readPreparing, readTombstone, runtimeDirectory } from "./folders.ts"
 import {
   attempt,
-  attemptAsync,
-  closeLink,
+  deskOf,
   folderIn,
+  forgetDesk,
   type Ground,
   guestFailure,
-  linkTo,
   makeGate,
   observe,
-  ownerOf,
   requireRunning
 } from "./ground.ts"
+import { makeKits } from "./launchKits.ts"
 import { makeFolder } from "./launchFiles.ts"
 import { takeOwnerLock } from "./ownerLock.ts"
 import { probeMachine } from "./probe.ts"
+import { runProgram } from "./programs.ts"
+import { closeDesk } from "./runners.ts"
 import { sampleGuest } from "./sampling.ts"
 import { checkSpec } from "./specCheck.ts"
 import { startUnderGate } from "./start.ts"
@@ -89,7 +90,7 @@ const makePlaces = (stateDirectory: string): Effect.Effect<void, GuestStateUnusa
 /** Probes the machine, chooses, and gathers what the calls share. Links are closed with the scope; guests live on. */
 const makeGround = (options: SupervisorOptions): Effect.Effect<Ground, SupervisorError, Scope.Scope> =>
   Effect.gen(function* () {
-    const { stateDirectory } = options
+    const stateDirectory = Path.resolve(options.stateDirectory)
     const asked = yield* Effect.fromResult(readSupervisorKind(options.kind))
     yield* makePlaces(stateDirectory)
     const kinds = asked === "auto" ? supervisorsByStrength : [asked]
@@ -103,21 +104,29 @@ const makeGround = (options: SupervisorOptions): Effect.Effect<Ground, Superviso
         surroundings.isRoot ? privateUserIds(stateDirectory) : sharedUserId(process.getuid?.() ?? 0),
       catch: (error) => new GuestStateUnusable({ path: "runtime", why: errorName(error) })
     })
-    const links: Ground["links"] = new Map()
+    const channelName = channelNames()
+    const env = yield* runProgram({
+      argv: ["/usr/bin/env", "--default-signal=INT,QUIT", "true"],
+      stdio: "ignore"
+    })
+    const kits = yield* makeKits(stateDirectory, channelName)
+    const desks: Ground["desks"] = new Map()
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
-        for (const link of links.values()) link.close()
-        links.clear()
+        for (const desk of desks.values()) closeDesk(desk)
+        desks.clear()
       })
     )
     const filter = choice.capabilities.seccomp ? surroundings.filter : null
     return {
       stateDirectory,
       userIds,
-      links,
+      desks,
       filter,
       gate: makeGate(),
-      channelName: channelNames(),
+      channelName,
+      kits,
+      envResetsSignals: env.status === 0,
       layout: surroundings.layout,
       strays: surroundings.strays,
       capabilities: choice.capabilities,
@@ -142,7 +151,7 @@ const start = (ground: Ground): GuestSupervisor["Service"]["start"] =>
 const ping = (ground: Ground): GuestSupervisor["Service"]["ping"] =>
   Effect.fn("guests.ping")(function* (sandbox) {
     const identity = yield* requireRunning(ground, sandbox, "ping")
-    const link = yield* linkTo(ground, identity)
+    const { link } = yield* deskOf(ground, identity)
     if ((yield* askAgent(link, Bounds.guestPingMillisMax)) === undefined) {
       return yield* guestFailure(sandbox, "ping", "the guest's agent does not answer")
     }
@@ -154,8 +163,7 @@ const execute =
     Stream.unwrap(
       Effect.gen(function* () {
         const identity = yield* requireRunning(ground, sandbox, "execute")
-        const link = yield* linkTo(ground, identity)
-        return executeIn(link, command, ownerOf(ground, identity))
+        return executeAt(yield* deskOf(ground, identity), command)
       })
     )
 
@@ -198,7 +206,7 @@ const removeGroups = (ground: Ground): GuestSupervisor["Service"]["removeGroups"
     if (tombstone === undefined) {
       return yield* guestFailure(sandbox, "remove cgroups", "no tombstone fences the sandbox")
     }
-    yield* Effect.sync(() => closeLink(ground, sandbox))
+    yield* Effect.sync(() => forgetDesk(ground, sandbox))
     for (const path of yield* attempt(sandbox, "find cgroups", () => leftGroups(ground, sandbox))) {
       if (!(yield* removeGroup(path))) {
         return yield* guestFailure(sandbox, "remove cgroups", "one of them still holds processes")
@@ -210,7 +218,7 @@ const removeGroups = (ground: Ground): GuestSupervisor["Service"]["removeGroups"
 const lockOwner = (ground: Ground): GuestSupervisor["Service"]["lockOwner"] =>
   Effect.fn("guests.lockOwner")(function* (sandbox) {
     const folder = folderIn(ground, sandbox)
-    yield* attemptAsync(sandbox, "make the sandbox's folder", () => makeFolder(ground.stateDirectory, folder))
+    yield* attempt(sandbox, "make the sandbox's folder", () => makeFolder(folder))
     const lock = yield* takeOwnerLock(folder.lock, null)
     if (lock === "taken elsewhere") {
       return yield* new GuestStateRefused({

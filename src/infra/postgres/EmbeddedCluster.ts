@@ -11,8 +11,9 @@ import * as Files from "node:fs"
 import * as Path from "node:path"
 import { databaseServerConnectionsDefault } from "../../domain/Bounds.ts"
 import { ClusterFailed, ClusterRefused } from "./clusterErrors.ts"
-import { clusterPort, dataDirectory, ephemeralHome, persistentHome, releaseStaleLock } from "./clusterHome.ts"
+import { clusterPort, dataDirectory, ephemeralHome, persistentHome } from "./clusterHome.ts"
 import { type DatabaseUser, databaseUser } from "./databaseUser.ts"
+import { takeOver } from "./clusterTakeover.ts"
 import { awaitReady, died, runToEnd, startServer } from "./postmaster.ts"
 import { locate, majorVersion, runnableBy } from "./postgresBinaries.ts"
 
@@ -138,7 +139,7 @@ export const start: (
     if (hasData && versionDiffers(installed.postgres, home)) {
       return yield* new ClusterRefused({ code: "cluster_version_mismatch", path: home })
     }
-    if (hasData) yield* releaseStaleLock(home)
+    if (hasData) yield* takeOver(home)
     const binaries = yield* runnableBy(installed, user, home)
     if (!hasData) yield* initialize(binaries.initdb, home, user, durable)
     const settings = Object.entries(settingsOf(home, options)).flatMap(([name, value]) => [

@@ -4,22 +4,22 @@
  * `sql.withTransaction` is not used: it costs more and turns a lost connection into a defect.
  * int8 comes as bigint, jsonb parsed, timestamptz as Date; stores convert. Other types are to be cast to text.
  */
+import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as PgPool from "@effect/sql-pg/PgPool"
-import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
-import type { SqlError } from "effect/sql/SqlError"
 import { transactionStatementsPipelinedMax } from "../../domain/Bounds.ts"
 import {
   HandleMisuse,
   PluginDb,
   PluginTx,
   type Query,
-  type StorageError
+  type StorageError,
+  type StorageFailure
 } from "../../domain/persistence/PluginDb.ts"
 import { checkedSchema, type Options, poolConfig, type SchemaNameRefused } from "./connection.ts"
 import { hasEnded, OpenTransaction, run } from "./openTransaction.ts"
@@ -54,17 +54,16 @@ const settle = <A, E>(
   pool: PgPool.PgPool,
   open: OpenTransaction,
   exit: Exit.Exit<A, E>
-): Effect.Effect<Exit.Exit<A, E | StorageError>> => {
-  const abandon = Effect.flatMap(open.rollback, (fit) =>
-    fit ? Effect.void : pool.invalidate(open.connection)
-  )
-  return Exit.isFailure(exit)
-    ? Effect.as(abandon, exit)
-    : Effect.matchEffect(open.commit, {
-        onFailure: (error) => Effect.as(abandon, Exit.fail(error)),
+): Effect.Effect<Exit.Exit<A, E | StorageError>> =>
+  Exit.isFailure(exit)
+    ? Effect.as(abandon(pool, open), exit)
+    : Effect.matchEffect(open.commit(), {
+        onFailure: (error) => Effect.as(abandon(pool, open), Exit.fail(error)),
         onSuccess: () => Effect.succeed(exit)
       })
-}
+
+const abandon = (pool: PgPool.PgPool, open: OpenTransaction): Effect.Effect<void> =>
+  Effect.flatMap(open.rollback(), (fit) => (fit ? Effect.void : pool.invalidate(open.connection)))
 
 /** Every effect runs, whatever happens to the others and to the caller: the transaction has committed. */
 const runAfterwards = (effects: ReadonlyArray<Effect.Effect<void>>): Effect.Effect<void> =>
@@ -72,9 +71,21 @@ const runAfterwards = (effects: ReadonlyArray<Effect.Effect<void>>): Effect.Effe
     Effect.forEach(exits, (exit) => exit, { discard: true })
   )
 
+/** Runs on a connection of the pool; only where none can be had does this fail by itself. */
+const onConnection = <A, E, R>(
+  pool: PgPool.PgPool,
+  operation: string,
+  use: (connection: PgConnection.PgConnection) => Effect.Effect<Exit.Exit<A, E>, never, R>
+): Effect.Effect<A, E | StorageFailure, R> =>
+  Effect.flatMap(
+    Effect.mapError(pool.use(use), (error) => storageFailure(operation, error)),
+    (exit) => exit
+  )
+
 /**
  * BEGIN, body and COMMIT or ROLLBACK on one connection. Interruptible while it waits for a connection, in BEGIN and
- * in the body. What was registered for after the commit runs when the connection is back in the pool.
+ * in the body. What was registered for after the commit runs when the connection is back in the pool, also where
+ * the caller was interrupted meanwhile.
  */
 const inTransaction = <A, E, R>(
   pool: PgPool.PgPool,
@@ -82,27 +93,22 @@ const inTransaction = <A, E, R>(
   kind: Kind,
   body: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E | StorageError, Exclude<R, PluginTx>> =>
-  Effect.uninterruptibleMask((restore) => {
+  Effect.suspend(() => {
     let open: OpenTransaction | undefined
-    const onConnection = pool.use((connection) =>
-      Effect.uninterruptibleMask((restoreInner) => {
+    const transaction = onConnection(pool, operation, (connection) =>
+      Effect.uninterruptibleMask((restore) => {
         const current = new OpenTransaction(connection, operation, kind.readOnly)
         open = current
         const whole = Effect.andThen(
           run(connection, { operation, text: kind.begin }),
-          Effect.provideService(body, PluginTx, current.tx)
+          Effect.provideService(body, PluginTx, current)
         )
-        return Effect.flatMap(Effect.exit(restoreInner(whole)), (exit) => settle(pool, current, exit))
+        return Effect.flatMap(Effect.exit(restore(whole)), (exit) => settle(pool, current, exit))
       })
     )
-    return Effect.flatMap(Effect.exit(restore(onConnection)), (outcome) => {
-      const settled: Effect.Effect<A, E | StorageError> = Exit.isSuccess(outcome)
-        ? outcome.value
-        : Effect.failCause(Cause.map(outcome.cause, (error: SqlError) => storageFailure(operation, error)))
-      return open?.committed === true && open.afterwards.length > 0
-        ? Effect.andThen(runAfterwards(open.afterwards), settled)
-        : settled
-    })
+    return Effect.onExitPrimitive(transaction, () =>
+      open?.committed === true && open.afterwards.length > 0 ? runAfterwards(open.afterwards) : undefined
+    )
   })
 
 const pipelined = (pool: PgPool.PgPool, operation: string, queries: ReadonlyArray<Query>) =>
@@ -112,22 +118,10 @@ const pipelined = (pool: PgPool.PgPool, operation: string, queries: ReadonlyArra
           `${operation} pipelines ${queries.length} statements: at most ${transactionStatementsPipelinedMax} are sent at once`
         )
       )
-    : Effect.flatMap(
-        Effect.mapError(
-          pool.use((connection) => Effect.exit(sendAtOnce(connection, operation, queries))),
-          (error) => storageFailure(operation, error)
-        ),
-        (exit) => exit
-      )
+    : onConnection(pool, operation, (connection) => Effect.exit(sendAtOnce(connection, operation, queries)))
 
 const query = (pool: PgPool.PgPool, asked: Query) =>
-  Effect.flatMap(
-    Effect.mapError(
-      pool.use((connection) => Effect.exit(run(connection, asked))),
-      (error) => storageFailure(asked.operation, error)
-    ),
-    (exit) => exit
-  )
+  onConnection(pool, asked.operation, (connection) => Effect.exit(run(connection, asked)))
 
 /**
  * Builds the handle over two pools: one whose connections wait for each answer, one whose connections are written

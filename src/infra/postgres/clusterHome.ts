@@ -98,32 +98,3 @@ export const openLog = (home: string): number => {
   const { O_APPEND, O_CREAT, O_NOFOLLOW, O_WRONLY } = Files.constants
   return Files.openSync(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600)
 }
-
-/**
- * Looks at the lock file that a server leaves in its data directory. Refused: its process runs in that directory.
- * A file whose process id now belongs to something else is removed, since PostgreSQL would take that process for
- * its own; orphaned backends are still caught by the server itself, through its shared memory.
- */
-export const releaseStaleLock = (home: string): Effect.Effect<void, ClusterRefused> =>
-  Effect.suspend(() => {
-    const lock = Path.join(dataDirectory(home), "postmaster.pid")
-    if (!Files.existsSync(lock)) return Effect.void
-    const processId = Number(Files.readFileSync(lock, "utf8").split("\n")[0])
-    const directory = workingDirectory(processId)
-    if (directory === Files.realpathSync(dataDirectory(home))) {
-      return Effect.fail(new ClusterRefused({ code: "cluster_in_use", path: home }))
-    }
-    if (directory !== null) Files.rmSync(lock, { force: true })
-    return Effect.void
-  })
-
-/** Where a process runs, or null when there is none, or none that we may look at. */
-const workingDirectory = (processId: number): string | null => {
-  try {
-    return Number.isSafeInteger(processId) && processId > 0
-      ? Files.readlinkSync(`/proc/${processId}/cwd`)
-      : null
-  } catch {
-    return null
-  }
-}

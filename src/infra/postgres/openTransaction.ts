@@ -4,10 +4,13 @@
  * inside can neither write after COMMIT nor reach a reused connection. Source: SP-TX-03.
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import {
   CommitUnknown,
-  PluginTx,
+  type PluginTx,
   type Query,
   type SqlRow,
   type StorageError,
@@ -19,11 +22,6 @@ import { answerLost, storageFailure } from "./storageFailure.ts"
 export type Rows = ReadonlyArray<SqlRow>
 
 const noParameters: ReadonlyArray<unknown> = []
-
-/** Handles whose transaction is over: what still carries one in its context may use the root handle again. */
-const endedHandles = new WeakSet<PluginTx["Service"]>()
-
-export const hasEnded = (tx: PluginTx["Service"]): boolean => endedHandles.has(tx)
 
 /** Runs one statement and answers its rows, with the driver's error translated. */
 export const run = (
@@ -39,64 +37,69 @@ export const run = (
 export const poisoned = (operation: string): StorageFailure =>
   new StorageFailure({ operation, fault: "query", state: "25P02", constraint: null })
 
+/** An open transaction and, at the same time, the bound handle that its body is given. */
 export class OpenTransaction {
-  readonly tx: PluginTx["Service"]
+  readonly connection: PgConnection.PgConnection
+  readonly operation: string
+  readonly readOnly: boolean
+  /** What to run once it has committed. */
   readonly afterwards: Array<Effect.Effect<void>> = []
   committed = false
   private open = true
   private underWay = 0
   private failed: StorageFailure | null = null
   private whenIdle: (() => void) | null = null
-  readonly connection: PgConnection.PgConnection
-  readonly operation: string
 
   constructor(connection: PgConnection.PgConnection, operation: string, readOnly: boolean) {
     this.connection = connection
     this.operation = operation
-    this.tx = PluginTx.of({
-      readOnly,
-      query: (query) => Effect.suspend(() => this.query(query)),
-      afterCommit: (effect) =>
-        Effect.suspend(() => {
-          if (!this.open) return Effect.fail(new TransactionEnded({ operation: "PluginTx.afterCommit" }))
-          this.afterwards.push(effect)
-          return Effect.void
-        })
-    })
+    this.readOnly = readOnly
   }
 
-  private query(query: Query): Effect.Effect<Rows, StorageFailure | TransactionEnded> {
-    if (!this.open) return Effect.fail(new TransactionEnded({ operation: query.operation }))
-    this.underWay += 1
-    return Effect.onExit(run(this.connection, query), (exit) => {
-      this.underWay -= 1
-      if (exit._tag === "Failure") this.remember(exit.cause.reasons)
-      if (this.underWay === 0) this.whenIdle?.()
+  /** Whether what carries this handle may use the root handle again. */
+  get ended(): boolean {
+    return !this.open
+  }
+
+  readonly query = (query: Query): Effect.Effect<Rows, StorageFailure | TransactionEnded> =>
+    Effect.suspend(() => {
+      if (!this.open) return Effect.fail(new TransactionEnded({ operation: query.operation }))
+      this.underWay += 1
+      return Effect.onExitPrimitive(run(this.connection, query), this.answered)
+    })
+
+  readonly afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void, TransactionEnded> =>
+    Effect.suspend(() => {
+      if (!this.open) return Effect.fail(new TransactionEnded({ operation: "PluginTx.afterCommit" }))
+      this.afterwards.push(effect)
       return Effect.void
     })
+
+  private readonly answered = (exit: Exit.Exit<Rows, StorageFailure>): undefined => {
+    this.underWay -= 1
+    if (Exit.isFailure(exit)) this.remember(exit.cause)
+    if (this.underWay === 0) this.whenIdle?.()
   }
 
-  private remember(reasons: ReadonlyArray<{ readonly _tag: string; readonly error?: unknown }>): void {
-    const [first] = reasons
-    if (this.failed === null && first?.error instanceof StorageFailure) this.failed = first.error
+  private remember(cause: Cause.Cause<StorageFailure>): void {
+    this.failed ??= Option.getOrNull(Cause.findErrorOption(cause))
   }
 
   /** Ends the handle for good, and waits for the statements that were asked for before. */
-  private readonly close: Effect.Effect<void> = Effect.suspend(() => {
+  private close(): Effect.Effect<void> {
     this.open = false
-    endedHandles.add(this.tx)
     if (this.underWay === 0) return Effect.void
     return Effect.callback<void>((resume) => {
       this.whenIdle = () => resume(Effect.void)
     })
-  })
+  }
 
   /**
    * Commits. Fails with the swallowed failure when the server answers ROLLBACK, and with `CommitUnknown` when it
    * does not answer at all.
    */
-  get commit(): Effect.Effect<void, StorageError> {
-    return Effect.flatMap(this.close, () =>
+  commit(): Effect.Effect<void, StorageError> {
+    return Effect.flatMap(this.close(), () =>
       this.failed !== null && answerLost(this.failed)
         ? Effect.fail(this.failed)
         : Effect.matchEffect(this.connection.query("commit"), {
@@ -115,11 +118,14 @@ export class OpenTransaction {
   }
 
   /** Rolls back and answers whether the connection is fit for another use; a statement still under way is cancelled. */
-  get rollback(): Effect.Effect<boolean> {
+  rollback(): Effect.Effect<boolean> {
     return Effect.suspend(() => (this.underWay > 0 ? this.connection.interrupt : Effect.void)).pipe(
-      Effect.andThen(this.close),
+      Effect.andThen(Effect.suspend(() => this.close())),
       Effect.andThen(this.connection.query("rollback")),
       Effect.match({ onFailure: () => false, onSuccess: () => true })
     )
   }
 }
+
+/** Whether a handle's transaction is over. A handle that somebody wrapped counts as open. */
+export const hasEnded = (tx: PluginTx["Service"]): boolean => tx instanceof OpenTransaction && tx.ended

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
-import * as References from "effect/References"
+import type { SqlError } from "effect/sql/SqlError"
 import {
   CommitUnknown,
   type Query,
@@ -56,14 +56,16 @@ export const judge = (
 const unanswered = (failure: StorageFailure): boolean =>
   failure.fault === "connection" && failure.state === null
 
-const ask = (connection: PgConnection.PgConnection, query: Query) =>
-  Effect.mapError(connection.query(query.text, query.parameters ?? []), (error) =>
-    storageFailure(query.operation, error)
-  )
+type Sent = Fiber.Fiber<PgConnection.Result, SqlError>
 
-/** Starts in this very tick and never yields before it is written, so the order of the calls is that of the wire. */
-const started = <A, E>(effect: Effect.Effect<A, E>) =>
-  Effect.forkChild(effect, { startImmediately: true, uninterruptible: true })
+/** Starts in this very tick, so the order of the calls is that of the wire. Nobody interrupts it. */
+const send = (connection: PgConnection.PgConnection, query: Query): Effect.Effect<Sent> =>
+  Effect.forkDetach(connection.query(query.text, query.parameters ?? []), immediately)
+
+const immediately = { startImmediately: true, uninterruptible: true } as const
+
+const answerOf = (query: Query, exit: Exit.Exit<PgConnection.Result, SqlError>): Answer =>
+  Exit.mapError(exit, (error) => storageFailure(query.operation, error))
 
 /**
  * Sends the transaction on a connection that the caller has to himself, and answers the rows of every statement.
@@ -74,14 +76,20 @@ export const sendAtOnce = (
   operation: string,
   queries: ReadonlyArray<Query>
 ): Effect.Effect<ReadonlyArray<Rows>, StorageError> =>
-  Effect.gen(function* () {
-    const sent = []
-    for (const query of [{ operation, text: "begin" }, ...queries]) {
-      sent.push(yield* started(ask(connection, query)))
-    }
-    const unsent = sent.some((fiber) => fiber.pollUnsafe() !== undefined)
-    sent.push(yield* started(ask(connection, { operation, text: unsent ? "rollback" : "commit" })))
-    const answers: Array<Answer> = []
-    for (const fiber of sent) answers.push(yield* Fiber.await(fiber))
-    return yield* judge(operation, answers)
-  }).pipe(Effect.provideService(References.PreventSchedulerYield, true), Effect.uninterruptible)
+  Effect.uninterruptible(
+    Effect.gen(function* () {
+      const asked: Array<Query> = [{ operation, text: "begin" }, ...queries]
+      const sent: Array<Sent> = []
+      for (const query of asked) sent.push(yield* send(connection, query))
+      // What has an answer already was never sent: it could not be encoded, or the connection was gone.
+      const unsent = sent.some((fiber) => fiber.pollUnsafe() !== undefined)
+      const end: Query = { operation, text: unsent ? "rollback" : "commit" }
+      asked.push(end)
+      sent.push(yield* send(connection, end))
+      const answers: Array<Answer> = []
+      for (const [index, fiber] of sent.entries()) {
+        answers.push(answerOf(asked[index] ?? end, yield* Fiber.await(fiber)))
+      }
+      return yield* judge(operation, answers)
+    })
+  )

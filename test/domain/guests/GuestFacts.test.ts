@@ -1,8 +1,12 @@
 /** Every row of the decision about a sandbox's facts. */
 import { describe, expect, it } from "vitest"
 import { AbsenceEvidence, AbsenceProof } from "../../../src/domain/guests/AbsenceProof.ts"
-import { decideObservation, SeenGroup, SeenInit } from "../../../src/domain/guests/GuestFacts.ts"
-import { Generation } from "../../../src/domain/Identity.ts"
+import {
+  decideObservation,
+  type GuestFacts,
+  SeenGroup,
+  SeenInit
+} from "../../../src/domain/guests/GuestFacts.ts"
 import {
   alive,
   empty,

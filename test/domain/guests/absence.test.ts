@@ -6,7 +6,7 @@ import { describe, expect } from "vitest"
 import { proveAbsence } from "../../../src/domain/guests/absence.ts"
 import { decideObservation, SeenGroup, SeenInit } from "../../../src/domain/guests/GuestFacts.ts"
 import { Generation } from "../../../src/domain/Identity.ts"
-import { alive, empty, facts, full, identity, sandbox } from "./facts.ts"
+import { alive, empty, facts, full, generation, identity, sandbox } from "./facts.ts"
 
 const anyGroup = Arbitrary.schema(
   // Numbers choose among the four sights of a group.

@@ -1,7 +1,16 @@
 /** Matching of plugin routes: whole patterns, each segment decoded once, canonical ids. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import { canonicalId, makeRoutes, matchPattern } from "../../../src/domain/host/Routes.ts"
+import * as Schema from "effect/Schema"
+import {
+  canonicalId,
+  makeRoutes,
+  matchPattern,
+  RoutePattern,
+  Routes
+} from "../../../src/domain/host/Routes.ts"
 
 const pattern = "/plugins/sandbox/api/projects/:id/environment"
 const at = (id: string): string => `/plugins/sandbox/api/projects/${id}/environment`
@@ -46,4 +55,46 @@ describe("host/Routes", () => {
       Option.getOrNull(Option.map(routes.match(method, at("7")), (match) => match.route.handler))
     assert.deepStrictEqual([handlerOf("GET"), handlerOf("POST"), handlerOf("PUT")], ["read", "write", null])
   })
+
+  it("two patterns that match the same paths are one, whatever they call their parameter", () => {
+    const routes = makeRoutes<string>()
+    const route = { plugin: "sandbox", method: "GET", pattern: "projects/:id", handler: "first" } as const
+    assert.isTrue(routes.register(route))
+    assert.isFalse(routes.register({ ...route, pattern: "projects/:project" }))
+    assert.isTrue(routes.register({ ...route, plugin: "sites" }))
+  })
+
+  it.each([
+    ["projects/:id/environment", true],
+    ["a", true],
+    ["", false],
+    ["/a", false],
+    ["a/", false],
+    ["a//b", false],
+    ["a/:", false],
+    ["a/:1", false],
+    ["a/*", false],
+    ["a/..", false],
+    ["a%20b", false],
+    ["A", false]
+  ])("a pattern is words and parameters only: %j is one: %s", (text, accepted) => {
+    assert.strictEqual(Schema.is(RoutePattern)(text), accepted)
+  })
+
+  it.effect("a route that nobody registered matches nothing, and one that is registered twice dies", () =>
+    Effect.gen(function* () {
+      const routes = yield* Routes
+      assert.isTrue(Option.isNone(routes.match("GET", at("7"))))
+      const route = {
+        plugin: "sandbox",
+        method: "GET",
+        pattern: "projects/:id/environment",
+        handler: ({ parameters }: { readonly parameters: unknown }) => Effect.succeed(parameters)
+      } as const
+      yield* routes.register(route)
+      const matched = Option.getOrThrow(routes.match("GET", at("%37")))
+      assert.deepStrictEqual(matched.parameters, { id: "7" })
+      assert.isTrue(Exit.hasDies(yield* Effect.exit(routes.register(route))))
+    }).pipe(Effect.provide(Routes.layer))
+  )
 })

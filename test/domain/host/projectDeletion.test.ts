@@ -112,14 +112,16 @@ describe("host/projectDeletion", () => {
         Effect.gen(function* () {
           const { caller, project } = yield* newProject
           const { storage } = twoOwners()
-          const refusal = yield* withOwners(
-            [storage],
-            Effect.flip(deleteProject(caller, project, ["/disks/1", "/etc"]))
-          )
-          assert.deepInclude(
-            { ...refusal },
-            { _tag: "ConfirmationStale", unconfirmed: ["/runtime/1"], unknown: ["/etc"] }
-          )
+          const wrong = [
+            { confirmed: ["/disks/1"], unconfirmed: ["/runtime/1"], unknown: [] },
+            { confirmed: ["/disks/1", "/runtime/1", "/etc"], unconfirmed: [], unknown: ["/etc"] },
+            { confirmed: ["/etc"], unconfirmed: ["/disks/1", "/runtime/1"], unknown: ["/etc"] }
+          ]
+          for (const { confirmed, ...difference } of wrong) {
+            const attempt = deleteProject(caller, project, confirmed)
+            const refusal = yield* withOwners([storage], Effect.flip(attempt))
+            assert.deepInclude({ ...refusal }, { _tag: "ConfirmationStale", ...difference })
+          }
           assert.deepStrictEqual(storage.calls, [])
           assert.strictEqual(yield* lifecycleOf(project), "active")
         })

@@ -18,6 +18,7 @@ import {
   resumeIndex,
   type Step
 } from "../../../src/domain/operations/plan.ts"
+import { StorageFailure } from "../../../src/domain/persistence/PluginDb.ts"
 import { StepObserver } from "../../../src/domain/StepObserver.ts"
 import { fixture, queued, self } from "../../infra/postgres/operationsFixture.ts"
 
@@ -190,6 +191,43 @@ describe("operations/execution", () => {
       })
     )
 
+    it.effect("a statement that the schema refuses ends the operation, it is not tried for ever", () =>
+      Effect.gen(function* () {
+        const operation = yield* claim
+        const refused = new StorageFailure({
+          operation: "test",
+          fault: "constraint",
+          state: "23503",
+          constraint: null
+        })
+        const step: Step = { name: "image", weight: 1, run: () => Effect.fail(refused) }
+        yield* executeClaimed(operation).pipe(plans(scripted(makeMachine(), { steps: [step] })))
+        assert.strictEqual((yield* reread(operation)).errorCode, "storage_failure")
+      })
+    )
+
+    it.effect(
+      "a database that was away for a moment only makes the operation wait, and the step is run again",
+      () =>
+        Effect.gen(function* () {
+          const operation = yield* claim
+          const away = new StorageFailure({
+            operation: "test",
+            fault: "connection",
+            state: null,
+            constraint: null
+          })
+          let tries = 0
+          const step: Step = {
+            name: "image",
+            weight: 1,
+            run: () => Effect.suspend(() => ((tries += 1) < 3 ? Effect.fail(away) : Effect.succeed({})))
+          }
+          yield* executeClaimed(operation).pipe(plans(scripted(makeMachine(), { steps: [step] })))
+          assert.deepStrictEqual([(yield* reread(operation)).state, tries], ["succeeded", 3])
+        })
+    )
+
     it.effect("an action without a plan is refused, not left claimed", () =>
       Effect.gen(function* () {
         const operation = yield* claim
@@ -225,7 +263,7 @@ describe("operations/execution", () => {
     )
 
     it.effect("progress is the weight of the steps before, and never goes back", () =>
-      Effect.gen(function* () {
+      Effect.sync(() => {
         const plan = scripted(makeMachine())
         assert.deepStrictEqual(
           stepNames.map((_, index) => fractionBefore(plan, index)),

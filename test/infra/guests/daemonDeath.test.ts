@@ -67,14 +67,15 @@ const kill = (daemon: Daemon) =>
 const withState = <A, E, R>(use: (stateDirectory: string) => Effect.Effect<A, E, R>) =>
   Effect.scoped(
     Effect.flatMap(
-      Effect.acquireRelease(Effect.sync(makeStateDirectory), (directory) =>
-        Effect.sync(() => Files.rmSync(directory, { recursive: true, force: true }))
+      Effect.acquireRelease(
+        Effect.sync(() => makeStateDirectory()),
+        (directory) => Effect.sync(() => Files.rmSync(directory, { recursive: true, force: true }))
       ),
       use
     )
   )
 
-const deathCases = (kind: SupervisorKind): void => {
+const deathCases = (kind: SupervisorKind, moments: ReadonlyArray<number>): void => {
   it.live(
     "RG-RUN-02 the guest of a killed daemon is taken up by the next one, and none is started beside it",
     () =>
@@ -148,7 +149,7 @@ const deathCases = (kind: SupervisorKind): void => {
     "a daemon killed at any moment of a launch leaves nothing that the next one does not find and end",
     () =>
       Effect.forEach(
-        [0, 6, 14, 24, 40, 70],
+        moments,
         (delayMillis) =>
           withState((stateDirectory) =>
             Effect.gen(function* () {
@@ -173,9 +174,9 @@ const deathCases = (kind: SupervisorKind): void => {
           ),
         { discard: true }
       ),
-    60_000
+    120_000
   )
 }
 
-await describeWith("bubblewrap", () => deathCases("bubblewrap"))
-await describeWith("unshare", () => deathCases("unshare"))
+await describeWith("bubblewrap", () => deathCases("bubblewrap", [0, 6, 14, 24, 40, 70]))
+await describeWith("unshare", () => deathCases("unshare", [10, 60]))

@@ -2,5 +2,5 @@
 import { describeWith } from "../../suites/guestHarness.ts"
 import { supervisorSuite } from "../../suites/supervisor.ts"
 
-await describeWith("bubblewrap", () => supervisorSuite("bubblewrap"))
-await describeWith("unshare", () => supervisorSuite("unshare"))
+await describeWith("bubblewrap", () => supervisorSuite("bubblewrap", 20))
+await describeWith("unshare", () => supervisorSuite("unshare", 8))

@@ -166,6 +166,15 @@ describe("a transaction that does not commit", () => {
     }).pipe(onOne)
   )
 
+  it.live("knows it too when the loss befalls a forked statement that COMMIT has to wait for", () =>
+    Effect.gen(function* () {
+      const db = yield* PluginDb
+      const forked = Effect.forkDetach(Effect.exit(terminated), { startImmediately: true })
+      const failure = yield* Effect.flip(db.transaction("lost", Effect.andThen(insert(1), forked)))
+      assert.deepInclude(failure, { _tag: "StorageFailure", fault: "connection" })
+    }).pipe(onOne)
+  )
+
   it.live("fails as refused, with the state, where a guard of ours raises", () =>
     Effect.gen(function* () {
       const { admin } = yield* Clone

@@ -1,0 +1,121 @@
+/** Provision, start and stop over scripted guests: their steps, and what becomes of the machine when one fails. */
+import { assert, describe, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { machinePlans } from "../../../src/domain/operations/machineSteps.ts"
+import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
+import { Registry } from "../../../src/domain/registry/Registry.ts"
+import { removalPlan } from "../../../src/domain/removal/removalSteps.ts"
+import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
+import { countCalls, failNext, type ScriptedCall } from "../../../src/infra/guests/scriptedState.ts"
+import { ask, fixture, newProject, provisioned, Scripted, settled } from "../removal/fixture.ts"
+
+const live = { excludeTestServices: true, timeout: "60 seconds" } as const
+
+const observed = (project: Parameters<RuntimeStore["Service"]["runtime"]>[0]) =>
+  Effect.flatMap(RuntimeStore, (store) =>
+    Effect.map(store.runtime(project), (runtime) => Option.getOrThrow(runtime))
+  )
+
+describe("operations/machineSteps", () => {
+  layer(
+    fixture,
+    live
+  )((it) => {
+    it.effect("steps and weights are those of the figures", () =>
+      Effect.gen(function* () {
+        const plans = [...(yield* machinePlans), yield* removalPlan]
+        const weights = Object.fromEntries(
+          plans.map(({ action, steps }) => [
+            action,
+            steps.map(({ name, weight }) => `${name} ${weight}`).join(", ")
+          ])
+        )
+        const up = "image 10, storage 1, guest 2, boot 2, ready 2, initialise 1"
+        assert.deepStrictEqual(weights, {
+          provision: up,
+          start: up,
+          stop: "quiesce 1, stop 2",
+          delete: "stop 2, guests 2, storage 2, records 1"
+        })
+      })
+    )
+
+    it.effect(
+      "BX-01 the recipe is durable, marked as being made, before the node's registry hears of the machine",
+      () =>
+        Effect.gen(function* () {
+          const scene = yield* newProject
+          const { guests } = yield* Scripted
+          failNext(guests, "start")
+          const failed = yield* Effect.flatMap(ask(scene, "provision"), settled)
+          assert.strictEqual(failed.state, "failed")
+          assert.include(failed.flags, "creating")
+          const sandbox = failed.newRecipe?.sandbox
+          const records = yield* (yield* Registry).inventory
+          assert.strictEqual(records.get(sandbox!)?.status, "Failed", "a failed launch stays charged")
+          const runtime = yield* observed(scene.project)
+          assert.deepStrictEqual([runtime.observed, runtime.sandbox], ["failed", sandbox])
+          const again = yield* Effect.flatMap(ask(scene, "start"), settled)
+          assert.strictEqual(again.state, "succeeded", again.errorText ?? "")
+          assert.strictEqual(
+            (yield* observed(scene.project)).sandbox,
+            sandbox,
+            "the same machine, not another one"
+          )
+        })
+    )
+
+    const lateFaults: ReadonlyArray<ScriptedCall> = ["inspect", "start", "execute"]
+    for (const call of lateFaults) {
+      it.effect(
+        `a ${call} whose answer is lost fails the start, and the next start adopts the one guest there is`,
+        () =>
+          Effect.gen(function* () {
+            const scene = yield* provisioned
+            const { guests } = yield* Scripted
+            yield* Effect.flatMap(ask(scene, "stop"), settled)
+            failNext(guests, call, "after")
+            assert.strictEqual((yield* Effect.flatMap(ask(scene, "start"), settled)).state, "failed")
+            assert.strictEqual((yield* Effect.flatMap(ask(scene, "start"), settled)).state, "succeeded")
+            const sandbox = scene.operation.newRecipe!.sandbox
+            const alive = [...guests.guests.values()].filter(
+              ({ isAlive, spec }) => isAlive && spec.sandbox === sandbox
+            )
+            assert.lengthOf(alive, 1)
+          })
+      )
+    }
+
+    it.effect("a start on a running machine starts nothing and succeeds", () =>
+      Effect.gen(function* () {
+        const scene = yield* provisioned
+        const { guests } = yield* Scripted
+        const sandbox = scene.operation.newRecipe!.sandbox
+        const before = guests.guests.get(sandbox)?.identity
+        assert.strictEqual((yield* Effect.flatMap(ask(scene, "start"), settled)).state, "succeeded")
+        assert.deepStrictEqual(guests.guests.get(sandbox)?.identity, before)
+        assert.strictEqual(countCalls(guests, "start", sandbox), 1)
+      })
+    )
+
+    it.effect("a stop that cannot end the guest fails, and the machine stays charged", () =>
+      Effect.gen(function* () {
+        const scene = yield* provisioned
+        const { guests } = yield* Scripted
+        failNext(guests, "end")
+        const failed = yield* Effect.flatMap(ask(scene, "stop"), settled)
+        assert.deepStrictEqual([failed.state, failed.errorCode], ["failed", "guest_failure"])
+        assert.strictEqual((yield* Effect.flatMap(ask(scene, "stop"), settled)).state, "succeeded")
+        assert.strictEqual((yield* observed(scene.project)).observed, "stopped")
+        const receipts = yield* Effect.flatMap(OperationStore, (store) =>
+          store.newestOfProject(scene.project, { limit: 5 })
+        )
+        assert.deepStrictEqual(
+          receipts.map(({ action, state }) => `${action} ${state}`),
+          ["stop succeeded", "stop failed", "provision succeeded"]
+        )
+      })
+    )
+  })
+})

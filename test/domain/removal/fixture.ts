@@ -1,0 +1,134 @@
+/**
+ * The whole runtime over scripted guests: real stores on a clone, a real registry and disks in a temporary directory,
+ * the dispatcher at work. Every port that reaches outside the database is guarded: its use while a transaction is open
+ * fails the test. Source: SP-TX-08.
+ */
+import { join } from "node:path"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
+import type { Caller } from "../../../src/domain/host/Accounts.ts"
+import { DeletionStore } from "../../../src/domain/host/DeletionStore.ts"
+import { ProjectStore } from "../../../src/domain/host/ProjectStore.ts"
+import { type ProjectId, RequestKey } from "../../../src/domain/Identity.ts"
+import { admitOperation } from "../../../src/domain/operations/admission.ts"
+import { dispatch } from "../../../src/domain/operations/claims.ts"
+import { Executions } from "../../../src/domain/operations/Executions.ts"
+import { type Operation, settledStates } from "../../../src/domain/operations/Operation.ts"
+import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
+import { Processes } from "../../../src/domain/Processes.ts"
+import { RunState } from "../../../src/domain/reclamation/RunState.ts"
+import { Registry } from "../../../src/domain/registry/Registry.ts"
+import { SandboxPaths, storageParticipant } from "../../../src/domain/removal/RemovalPlan.ts"
+import { Disks } from "../../../src/domain/runtimes/Disks.ts"
+import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
+import * as DisksAdapter from "../../../src/infra/filesystem/Disks.ts"
+import type { ScriptedState } from "../../../src/infra/guests/scriptedState.ts"
+import * as Identifiers from "../../../src/infra/Identifiers.ts"
+import * as ProcessesAdapter from "../../../src/infra/Processes.ts"
+import * as Domain from "../../../src/layers/domain.ts"
+import * as Live from "../../../src/layers/live.ts"
+import { Clone, clone } from "../../support/clone.ts"
+import { layerGuarded } from "../../support/outsideGuard.ts"
+import { freshNode } from "../registry/guestFixture.ts"
+import { mkdirSync } from "node:fs"
+
+/** The node under the fixture: where its files are, and its guests' script. */
+export class Scripted extends Context.Service<
+  Scripted,
+  { readonly directory: string; readonly guests: ScriptedState }
+>()("holdfast/test/domain/removal/fixture/Scripted") {}
+
+const machine = Layer.unwrap(
+  Effect.map(freshNode(), ({ context, directory, guests, registry }) => {
+    mkdirSync(join(directory, "disks"), { mode: 0o711 })
+    const services = Layer.succeedContext(context)
+    return Layer.mergeAll(
+      layerGuarded(GuestSupervisor, services),
+      layerGuarded(RunState, services),
+      layerGuarded(Disks, DisksAdapter.layer({ stateDirectory: directory })),
+      Layer.succeed(Registry, registry),
+      Layer.succeed(SandboxPaths, { pathOf: (sandbox) => join(directory, "runtime", sandbox) }),
+      Layer.succeed(Scripted, { directory, guests }),
+      ProcessesAdapter.layer(registry.node)
+    )
+  })
+).pipe(Layer.provideMerge(Identifiers.layer))
+
+const dispatching = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { current } = yield* Processes
+    const executions = yield* Executions
+    const { node } = yield* Registry
+    yield* (yield* RuntimeStore).registerNode({ id: node, name: "test" })
+    yield* Effect.forkScoped(dispatch(current, executions.take))
+  })
+)
+
+/** Everything, with the dispatcher running. One for each file: every test makes its own Projects. */
+export const fixture = dispatching.pipe(
+  Layer.provideMerge(Domain.layer),
+  Layer.provideMerge(Live.stores),
+  Layer.provideMerge(Layer.mergeAll(machine, clone(8)))
+)
+
+let names = 0
+
+export interface Scene {
+  readonly caller: Caller
+  readonly project: ProjectId
+}
+
+export const newProject = Effect.gen(function* () {
+  const projects = yield* ProjectStore
+  const caller = yield* projects.bootstrap
+  names += 1
+  const { id } = yield* projects.create(caller, `project-${names}`)
+  return { caller, project: id } satisfies Scene
+})
+
+/** Waits until the operation has settled and answers its receipt. */
+export const settled = (operation: Operation) =>
+  Effect.flatMap(OperationStore, (store) =>
+    Effect.map(store.byId(operation.id), Option.getOrThrow).pipe(
+      Effect.repeat({
+        until: ({ state }) => settledStates.includes(state),
+        schedule: Schedule.spaced(10),
+        times: 1_000
+      })
+    )
+  )
+
+export const ask = ({ caller, project }: Scene, action: "provision" | "start" | "stop") =>
+  Effect.map(
+    admitOperation(caller, {
+      project,
+      action,
+      requestKey: RequestKey.make(`${action}-${project}-${(names += 1)}`),
+      expectedGeneration: null,
+      parameters: action === "provision" ? { cpuMillis: 100, memoryMebibytes: 128 } : {}
+    }),
+    ({ operation }) => operation
+  )
+
+/** A Project whose machine is up. */
+export const provisioned = Effect.gen(function* () {
+  const scene = yield* newProject
+  const operation = yield* Effect.flatMap(ask(scene, "provision"), settled)
+  return { ...scene, operation }
+})
+
+/** The host admits the deletion of the Project, with these paths confirmed. */
+export const admitDeletion = ({ caller, project }: Scene, confirmedPaths: ReadonlyArray<string>) =>
+  Effect.flatMap(DeletionStore, (store) =>
+    store.admit({ caller, project, participants: [storageParticipant], confirmedPaths })
+  )
+
+/** One number that a statement of the test counts. */
+export const count = (text: string, project: ProjectId) =>
+  Effect.flatMap(Clone, ({ admin }) =>
+    Effect.map(admin(text, [BigInt(project)]), ([row]) => Number(Object.values(row ?? {})[0]))
+  )

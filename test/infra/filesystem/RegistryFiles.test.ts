@@ -1,0 +1,258 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import { execFileSync } from "node:child_process"
+import * as Files from "node:fs"
+import * as Path from "node:path"
+import { registryFileBytesMax } from "../../../src/domain/Bounds.ts"
+import { makeRegistry } from "../../../src/domain/registry/makeRegistry.ts"
+import { openRegistry } from "../../../src/domain/registry/openRegistry.ts"
+import type { FileCalls } from "../../../src/infra/filesystem/durable.ts"
+import { ensureStateDirectory, layer, make } from "../../../src/infra/filesystem/RegistryFiles.ts"
+import { layer as identifiers } from "../../../src/infra/Identifiers.ts"
+import {
+  contentsOf,
+  lookAt,
+  openOn,
+  proofOf,
+  recordOf,
+  roomy,
+  sandboxOf,
+  temporaryDirectory,
+  withDeletion
+} from "../../domain/registry/fixture.ts"
+
+const recordFile = `records/${sandboxOf(1)}.json`
+
+/** A committed layout with one record. */
+const committed = Effect.gen(function* () {
+  const directory = yield* temporaryDirectory
+  yield* Effect.scoped(Effect.flatMap(openOn(directory), (registry) => registry.admit(recordOf(1))))
+  return directory
+})
+
+/** Puts something else in the place of an entry, with the former content kept beside the state directory. */
+const replacements: ReadonlyArray<
+  readonly [name: string, replace: (path: string, elsewhere: string) => unknown]
+> = [
+  [
+    "a link to its own content",
+    (path, elsewhere) => {
+      Files.renameSync(path, Path.join(elsewhere, "moved"))
+      Files.symlinkSync(Path.join(elsewhere, "moved"), path)
+    }
+  ],
+  [
+    "a pipe",
+    (path) => {
+      Files.rmSync(path, { recursive: true })
+      execFileSync("mkfifo", ["-m", "600", path])
+    }
+  ],
+  [
+    "an entry that is open to others",
+    (path) => Files.chmodSync(path, Files.statSync(path).isDirectory() ? 0o755 : 0o644)
+  ]
+]
+
+/** The calls to the system in their order, with names instead of descriptors. */
+const recorded = () => {
+  const order: Array<string> = []
+  const names = new Map<number, string>()
+  const nameOf = (path: string) => Path.basename(path).replace(/\.record-[0-9a-f-]{36}/, ".record-*")
+  const calls = {
+    ...Files,
+    openSync: (path: string, ...rest: [number]) => {
+      const descriptor = Files.openSync(path, ...rest)
+      names.set(descriptor, nameOf(path))
+      return descriptor
+    },
+    open: (path: string, flags: number, mode: number, done: (error: unknown, descriptor: number) => void) => {
+      order.push(`open ${nameOf(path)}`)
+      Files.open(path, flags, mode, (error, descriptor) => {
+        names.set(descriptor, nameOf(path))
+        done(error, descriptor)
+      })
+    },
+    write: (descriptor: number, ...rest: [Buffer, number, number, null, () => void]) => {
+      order.push(`write ${names.get(descriptor)}`)
+      Files.write(descriptor, ...rest)
+    },
+    fsync: (descriptor: number, done: Files.NoParamCallback) => {
+      order.push(`fsync ${names.get(descriptor)}`)
+      Files.fsync(descriptor, done)
+    },
+    rename: (from: string, to: string, done: Files.NoParamCallback) => {
+      order.push(`rename ${nameOf(from)} ${nameOf(to)}`)
+      Files.rename(from, to, done)
+    },
+    unlink: (path: string, done: Files.NoParamCallback) => {
+      order.push(`unlink ${nameOf(path)}`)
+      Files.unlink(path, done)
+    }
+  } as unknown as FileCalls
+  return { order, calls }
+}
+
+describe("filesystem/RegistryFiles", () => {
+  it.live(
+    "FC-18 RG-COM-01 the system sees write, fsync, rename, fsync of records/; and for a removal unlink, fsync",
+    () =>
+      Effect.gen(function* () {
+        const directory = yield* temporaryDirectory
+        const { calls, order } = recorded()
+        const context = yield* Layer.build(Layer.merge(layer(directory, calls), identifiers))
+        const registry = yield* Effect.provideContext(
+          Effect.flatMap(openRegistry(), (opened) => makeRegistry(opened, roomy)),
+          context
+        )
+        order.length = 0
+        yield* registry.admit(recordOf(1))
+        const file = `${sandboxOf(1)}.json`
+        const put = [
+          "open .record-*",
+          "write .record-*",
+          "fsync .record-*",
+          `rename .record-* ${file}`,
+          "fsync records"
+        ]
+        assert.deepStrictEqual(order, put)
+        yield* registry.update(sandboxOf(1), withDeletion)
+        order.length = 0
+        yield* registry.remove(proofOf(sandboxOf(1)))
+        assert.deepStrictEqual(order, [`unlink ${file}`, "fsync records"])
+      })
+  )
+
+  it.live("the event loop goes on while a record is written: no call that writes is a synchronous one", () =>
+    Effect.gen(function* () {
+      const directory = yield* committed
+      const refuse = (name: string) => () => assert.fail(`${name} blocks the event loop`)
+      const blocking = [
+        "writeSync",
+        "fsyncSync",
+        "renameSync",
+        "unlinkSync",
+        "fchmodSync",
+        "mkdirSync",
+        "readSync"
+      ]
+      const { calls } = recorded()
+      const steered = { ...calls }
+      const context = yield* Layer.build(Layer.merge(layer(directory, steered), identifiers))
+      const registry = yield* Effect.provideContext(
+        Effect.flatMap(openRegistry(), (opened) => makeRegistry(opened, roomy)),
+        context
+      )
+      Object.assign(steered, Object.fromEntries(blocking.map((name) => [name, refuse(name)])))
+      yield* registry.update(sandboxOf(1), withDeletion)
+      yield* registry.remove(proofOf(sandboxOf(1)))
+    })
+  )
+
+  for (const [name, replace] of replacements) {
+    for (const path of ["records", "sandboxes.json", "records/meta.json", recordFile]) {
+      it.live(
+        `RG-LAY-01 RG-LAY-02 ${name} in place of ${path} refuses the open, names it and touches nothing`,
+        () =>
+          Effect.gen(function* () {
+            const directory = yield* committed
+            const elsewhere = yield* temporaryDirectory
+            replace(Path.join(directory, path), elsewhere)
+            const before = [contentsOf(directory), contentsOf(elsewhere)]
+            const refusal = yield* Effect.flip(lookAt(directory))
+            assert.strictEqual(refusal._tag, "RegistryOpenRefused")
+            assert.strictEqual("path" in refusal && refusal.path, path)
+            assert.deepStrictEqual([contentsOf(directory), contentsOf(elsewhere)], before)
+          })
+      )
+    }
+  }
+
+  it.live("RG-LAY-02 a link in place of the state directory is refused, and so is a wrong mode of it", () =>
+    Effect.gen(function* () {
+      const directory = yield* committed
+      const elsewhere = yield* temporaryDirectory
+      const link = Path.join(elsewhere, "state")
+      Files.symlinkSync(directory, link)
+      for (const open of [lookAt(link), ensureStateDirectory(link)]) {
+        assert.strictEqual(
+          (yield* Effect.flip(open as Effect.Effect<unknown, Error>)).name,
+          "RegistryOpenRefused"
+        )
+      }
+      Files.chmodSync(directory, 0o701)
+      for (const open of [lookAt(directory), ensureStateDirectory(directory)]) {
+        const refusal = yield* Effect.flip(open as Effect.Effect<unknown, Error>)
+        assert.include(refusal.message, "701")
+      }
+      assert.strictEqual(Files.statSync(directory).mode & 0o777, 0o701)
+    })
+  )
+
+  it.live("RG-LAY-01 a state directory is made private, and one that is there is left as it is", () =>
+    Effect.gen(function* () {
+      const directory = Path.join(yield* temporaryDirectory, "state")
+      yield* ensureStateDirectory(directory)
+      assert.strictEqual(Files.statSync(directory).mode & 0o777, 0o700)
+      yield* ensureStateDirectory(directory)
+      const missing = yield* Effect.flip(ensureStateDirectory(Path.join(directory, "a/b")))
+      assert.include(missing.message, "ENOENT")
+    })
+  )
+
+  it.live("RG-LAY-02 a records directory that is swapped for a link while it is open is not followed", () =>
+    Effect.gen(function* () {
+      const directory = yield* committed
+      const elsewhere = yield* temporaryDirectory
+      const registry = yield* openOn(directory)
+      Files.renameSync(Path.join(directory, "records"), Path.join(directory, "moved"))
+      Files.symlinkSync(elsewhere, Path.join(directory, "records"))
+      yield* registry.admit(recordOf(2))
+      assert.deepStrictEqual(Files.readdirSync(elsewhere), [])
+      assert.isTrue(Files.existsSync(Path.join(directory, "moved", `${sandboxOf(2)}.json`)))
+    })
+  )
+
+  it.live.each(["sandboxes.json", "records/meta.json", recordFile])(
+    "RG-LAY-08 a %s larger than its bound is refused by its size",
+    (path) =>
+      Effect.gen(function* () {
+        const directory = yield* committed
+        Files.truncateSync(Path.join(directory, path), registryFileBytesMax + 1)
+        const refusal = yield* Effect.flip(lookAt(directory))
+        assert.include(refusal.message, "larger than")
+        assert.include(refusal.message, path)
+      })
+  )
+
+  it.live("entries are told by their kind, what is missing by none, and a failure by its step and path", () =>
+    Effect.gen(function* () {
+      const directory = yield* committed
+      Files.symlinkSync("/etc", Path.join(directory, "link"))
+      const files = yield* make(directory)
+      const kinds = Object.fromEntries(
+        Option.getOrThrow(yield* files.list("state")).map(({ kind, name }) => [name, kind])
+      )
+      assert.deepStrictEqual(kinds, { "sandboxes.json": "file", records: "directory", link: "other" })
+      assert.isTrue(Option.isNone(yield* files.list("nowhere")))
+      assert.isTrue(Option.isNone(yield* files.read("records", "nothing.json")))
+      const failure = yield* Effect.flip(files.unlink("records", "nothing.json"))
+      assert.deepInclude(failure, { step: "unlink", path: "records/nothing.json", why: "ENOENT" })
+      assert.strictEqual((yield* Effect.flip(files.sync("nowhere"))).why, "ENOENT")
+      assert.strictEqual((yield* Effect.flip(files.makeDirectory("records"))).why, "EEXIST")
+      assert.strictEqual((yield* Effect.flip(files.removeDirectory("records"))).why, "ENOTEMPTY")
+    })
+  )
+
+  it.live("no descriptor is left open when the scope is closed", () =>
+    Effect.gen(function* () {
+      const directory = yield* committed
+      const open = () => Files.readdirSync("/proc/self/fd").length
+      const before = open()
+      yield* lookAt(directory)
+      assert.strictEqual(open(), before)
+    })
+  )
+})
