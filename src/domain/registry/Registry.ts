@@ -146,7 +146,8 @@ export class Registry extends Context.Service<
     ) => Effect.Effect<void, CapacityExceeded | RegistryFull | SandboxIdTaken | RegistryError>
     /**
      * Replaces the record by what the pure `change` makes of the last committed one; a refusal writes nothing, an
-     * equal record writes nothing. The id, the generation's decrease and the token cannot be changed.
+     * equal record writes nothing. A change of the id, the token or the reservation, a lower generation and a deletion
+     * taken back are defects of the caller.
      */
     readonly update: <E>(
       sandbox: SandboxId,

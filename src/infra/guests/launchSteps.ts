@@ -28,7 +28,7 @@ import {
   lookAt
 } from "./ground.ts"
 import { type GuestRoot, rootEntries } from "./guestRoot.ts"
-import { childrenOf, readBootId, signalIfAlive } from "./kernel.ts"
+import { childrenOf, isAlive, readBootId, signalIfAlive } from "./kernel.ts"
 import { findInit, joinRefused, startLaunch, type StartedLaunch } from "./launcher.ts"
 import {
   abandonLaunches,
@@ -232,7 +232,9 @@ export const awaitReady = (
     // Ordered behind the ping, so that the first command finds its runner made.
     yield* desk.runners.refill
     const pong = yield* Fiber.join(answered)
-    if (pong === undefined || childrenOf(identity.init.pid).length === 0) {
+    // A guest whose main command is over already was ready: its end is an inspection's business.
+    const hasChild = childrenOf(identity.init.pid).length > 0 || !isAlive(identity.init)
+    if (pong === undefined || !hasChild) {
       return yield* guestFailure(sandbox, "ready", notReady(folder, started))
     }
   })

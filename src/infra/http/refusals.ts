@@ -65,7 +65,7 @@ export const refusalTable: Readonly<Record<string, Row>> = {
   // registry
   capacity_exceeded: row(409),
   disk_failure: row(503),
-  invalid_sandbox_state: row(409, "sandbox", "state"),
+  invalid_sandbox_state: row(409, "sandbox", "status"),
   registry_full: row(409),
   registry_write_failed: row(503),
   run_state_failure: row(503, "sandbox"),

@@ -92,7 +92,7 @@ describe("registry/lifecycle", () => {
       })
   )
 
-  it.live("RG-COM-06 no guest is launched when its attempt could not be made durable", () =>
+  it.live("no guest is launched when its attempt could not be made durable", () =>
     Effect.gen(function* () {
       const { node } = yield* created
       failNext(node.disk, "create")

@@ -230,7 +230,7 @@ describe("registry/openRegistry", () => {
       })
   )
 
-  it.live("RG-MIG-05 an owner that was once durable stays through an interrupted creation", () =>
+  it.live("RG-MIG-03 an owner that was once durable stays through an interrupted creation", () =>
     Effect.gen(function* () {
       const directory = yield* temporaryDirectory
       const disk = makeDisk()

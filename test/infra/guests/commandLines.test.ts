@@ -1,8 +1,10 @@
 /** The command lines of both supervisors: what is in the process list, what goes over the descriptor. */
+import { spawnSync } from "node:child_process"
 import { describe, expect, it } from "vitest"
 import { accountFiles, commandScript, environmentScript } from "../../../src/infra/guests/agentScript.ts"
 import { bubblewrapPlan } from "../../../src/infra/guests/bubblewrap.ts"
 import type { GuestRoot } from "../../../src/infra/guests/guestRoot.ts"
+import { joining, joinRefused } from "../../../src/infra/guests/launcher.ts"
 import { unsharePlan } from "../../../src/infra/guests/unshare.ts"
 
 const root: GuestRoot = {
@@ -55,13 +57,27 @@ describe("bubblewrap's command line", () => {
     for (const name of ["user", "pid", "net", "ipc", "uts"]) expect(options).toContain(`--unshare-${name}`)
     expect(options).toContain("--as-pid-1")
     expect(options).toContain("--new-session")
-    expect(options.lastIndexOf("--bind")).toBeLessThan(options.indexOf("--remount-ro"))
+    expect(options.lastIndexOf("--bind")).toBeLessThan(options.lastIndexOf("--remount-ro"))
   })
   it("binds nothing writable but the workspace", () => {
     const options = words(bubblewrap().options)
     const binds = options.flatMap((word, at) => (word === "--bind" ? [options.slice(at + 1, at + 3)] : []))
     expect(binds).toEqual([[root.workspace, "/workspace"]])
     expect(options.filter((word) => word === "--dev-bind" || word === "--bind-try")).toEqual([])
+  })
+})
+
+describe("the words that lead into the cgroups", () => {
+  const status = (mark: string | null, groups: ReadonlyArray<string> = []) =>
+    spawnSync("/bin/sh", [...joining(mark, groups, ["/bin/sh", "-c", "exit 42"])]).status
+
+  it("lead on only while the launch's mark is there", () => {
+    expect(status(null)).toBe(42)
+    expect(status(import.meta.filename)).toBe(42)
+    expect(status(`${import.meta.filename}.gone`)).toBe(96)
+  })
+  it("lead nowhere when a group cannot be joined", () => {
+    expect(status(null, ["/nonexistent"])).toBe(joinRefused)
   })
 })
 

@@ -22,6 +22,9 @@ import {
 
 const fixture = Path.join(import.meta.dirname, "daemon.fixture.ts")
 
+/** High enough that the daemon's own start does not mark it to be closed. */
+const strayDescriptor = 40
+
 interface Daemon {
   readonly process: ChildProcess
   readonly lines: Array<string>
@@ -33,15 +36,8 @@ const startDaemon = (stateDirectory: string, kind: SupervisorKind, spec: GuestSp
     Effect.sync((): Daemon => {
       const started = spawn(process.execPath, [fixture, stateDirectory, kind, JSON.stringify(spec)], {
         stdio: [
-          "ignore",
-          "pipe",
-          "inherit",
-          "ignore",
-          "ignore",
-          "ignore",
-          "ignore",
-          "ignore",
-          "ignore",
+          ...(["ignore", "pipe", "inherit"] as const),
+          ...Array(strayDescriptor - 3).fill("ignore"),
           "pipe"
         ]
       })
