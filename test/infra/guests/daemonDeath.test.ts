@@ -86,8 +86,12 @@ const deathCases = (kind: SupervisorKind, moments: ReadonlyArray<number>): void 
             Effect.sync(() => daemon.lines.includes("begun"))
           )
           expect(daemon.lines.filter((line) => /(pipe|socket):/.test(line))).toEqual([])
-          yield* kill(daemon)
           const file = Path.join(stateDirectory, "runtime", spec.sandbox, "run/workspace/counter")
+          yield* eventually(
+            "the guest counts",
+            Effect.sync(() => Files.existsSync(file))
+          )
+          yield* kill(daemon)
           const atDeath = Number(Files.readFileSync(file, "utf8"))
           yield* Effect.gen(function* () {
             const supervisor = yield* GuestSupervisor
