@@ -121,6 +121,14 @@ const failedBy = (code: string, text: string): SettleOutcome => ({
   text
 })
 
+/** Name and frames of each defect. Its text is left out, since it may hold anybody's words. Source: FC-21. */
+const placesOfDefects = (cause: Cause.Cause<unknown>): ReadonlyArray<string> =>
+  cause.reasons.filter(Cause.isDieReason).map(({ defect }) => {
+    if (!(defect instanceof Error)) return typeof defect
+    const frames = (defect.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line))
+    return [defect.name, ...frames].join("\n")
+  })
+
 const attempt = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operation) {
   const exit = yield* Effect.exit(runSteps(plan, claimed))
   if (Exit.isSuccess(exit)) {
@@ -136,7 +144,7 @@ const attempt = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operatio
     yield* settle(plan, claimed, failedBy(error.code, error.message))
     return
   }
-  yield* Effect.logError(`operation ${claimed.id} died in its step`, exit.cause)
+  yield* Effect.logError(`operation ${claimed.id} died in its step`, ...placesOfDefects(exit.cause))
   yield* settle(
     plan,
     claimed,

@@ -40,7 +40,13 @@ export const runCommand = (caller: Caller, project: ProjectId, command: GuestCom
         ExecutionEvidence.cases.NeverStarted.make({})
       )
       let exited = false
-      yield* Effect.addFinalizer(() => Effect.suspend(() => handle.finalize(evidence)).pipe(Effect.ignore))
+      yield* Effect.addFinalizer(() =>
+        Effect.suspend(() => handle.finalize(evidence)).pipe(
+          Effect.catch((failure) =>
+            Effect.logWarning(`lease ${handle.lease.id} is settled by a later heartbeat: ${failure.message}`)
+          )
+        )
+      )
       yield* handle.confirm
       const events = Stream.suspend(() => {
         evidence = Option.none()

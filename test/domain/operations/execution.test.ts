@@ -5,6 +5,7 @@
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { claimNext } from "../../../src/domain/operations/claims.ts"
@@ -184,9 +185,17 @@ describe("operations/execution", () => {
       Effect.gen(function* () {
         const operation = yield* claim
         const die: Step = { name: "image", weight: 1, run: () => Effect.die(new Killed("canary-4711")) }
-        yield* executeClaimed(operation).pipe(plans(scripted(makeMachine(), { steps: [die] })))
+        const logged: Array<string> = []
+        const logger = Logger.make(({ message }) => void logged.push(JSON.stringify(message)))
+        yield* executeClaimed(operation).pipe(
+          plans(scripted(makeMachine(), { steps: [die] })),
+          Effect.provide(Logger.layer([logger]))
+        )
         const settled = yield* reread(operation)
         assert.strictEqual(settled.errorCode, "internal")
+        assert.include(logged.join(), "died in its step")
+        assert.include(logged.join(), "execution.test.ts", "the log says where")
+        assert.notInclude(logged.join(), "canary-4711")
         assert.notInclude(JSON.stringify(settled), "canary-4711")
       })
     )
