@@ -12,6 +12,8 @@ export const registrySnapshotBytesMax = 16 * 1024 ** 2
 /** A record file: the largest record that admission lets through, wrapped. */
 export const registryFileBytesMax = 16 * 1024 ** 2
 export const sandboxLifeSecondsMin = 60
+/** The longest life that may be asked of a node, unless its setting says otherwise. */
+export const sandboxLifeSecondsDefault = 24 * 3600
 export const sandboxLifeSecondsMax = 365 * 24 * 3600
 export const imageBytesMax = 2_048
 export const argvItemsMax = 256
@@ -23,6 +25,14 @@ export const requestBodyBytesMax = 1024 ** 2
 /** Paths of UNIX sockets stay below this. */
 export const socketPathBytesMax = 104
 export const deletionsAtOnceMax = 8
+/** How often a node looks for sandboxes whose life is over. A look that comes late is not made up for. */
+export const maintenanceIntervalMillis = 1_000
+/** The first moment of 2026: a host's clock that shows an earlier one is wrong. */
+export const clockPlausibleMillisMin = 1_767_225_600_000
+/** A host's clock that goes ahead of the time that has passed, or behind it, by more than this has been set. */
+export const clockJumpMillisMax = 60_000
+/** How long a clock that has been set has to stay before a life is ended by it. */
+export const clockSettleMillis = 10 * 60_000
 
 // ---- limits of a runtime (SP figures)
 export const runtimeCpuMillisMin = 100
@@ -81,6 +91,10 @@ export const databaseIdleConnectionMillisMax = 60_000
 export const databaseStatementMillisMax = 30_000
 export const databaseLockWaitMillisMax = 10_000
 export const databaseIdleInTransactionMillisMax = 60_000
+/** A COMMIT without an answer for so long is unknown. Longer than the server gives any statement. */
+export const databaseCommitMillisMax = 45_000
+/** A session that does not answer ROLLBACK for so long, although its statement was cancelled, is given up. */
+export const databaseRollbackMillisMax = 5_000
 /** A fast shutdown writes a checkpoint, which may take a while on a slow disk. */
 export const databaseStopMillisMax = 20_000
 /** A server whose daemon was killed needs a moment to notice; after it, it is somebody else's. */
@@ -91,6 +105,11 @@ export const databaseLogBytesMax = 16 * 1024 ** 2
 export const migrationLockWaitMillisMax = 10 * 60_000
 
 // ---- leases (SP-LEASE)
+/** Lease rows of one Project, tombstones among them: an execution beyond is refused. */
+export const projectLeasesMax = 10_000
+/** The newest tombstones of a Project stay until their generation ends, and any one for this long. */
+export const cancelTombstonesKeptMin = 1_000
+export const cancelTombstoneSeconds = 24 * 3600
 /** The label of an execution is its command's first word, cut to this. */
 export const executionLabelCharactersMax = 100
 /** Leases that one sweep of a node looks at, the longest silent first. */
@@ -139,6 +158,8 @@ export const quiescePollMillis = 50
 export const cancelledExitCode = 137
 
 // ---- removal
+/** Removed Projects whose receipts are kept, the newest. */
+export const removedProjectsKeptMax = 10_000
 /** A removal that waits for an operation looks at its row this often, whatever events it may have missed. */
 export const removalPollMillis = 1_000
 
@@ -155,6 +176,8 @@ export const systemCheckMillisMax = 3_000
 export const socketAnswerMillisMax = 1_000
 /** Fields that one refusal of a request names. */
 export const refusedFieldsNamedMax = 8
+/** Of the name of a refused field, which may be anything. */
+export const refusedFieldCharactersMax = 400
 
 // ---- CLI
 /** How often a verb that waits opens a broken event stream again, and how long it pauses before. */
@@ -170,9 +193,17 @@ export const daemonAnswerMillisMax = 5_000
 export const guestOwnProcessesMax = 8
 export const guestLaunchMillisMax = 10_000
 export const guestPollMillis = 1
+/** Ports of a guest that are led out at a time, connections at a time of each, and the time to open or to prove one. */
+export const guestPortsMax = 16
+export const guestPortConnectionsMax = 64
+export const guestPortMillisMax = 5_000
+/** Time for one order of the shell that starts programs: a fork, or one small program. */
+export const launchShellMillisMax = 10_000
 /** How often a wait for the end of a guest looks by itself when no event came. */
 export const guestEndPollMillis = 250
 export const guestFreezeMillisMax = 5_000
+/** How long the word of a monitor about its guest's end may be on its way. */
+export const guestReportMillisMax = 1_000
 export const guestPingMillisMax = 5_000
 /** A command's outputs are read this long after its end, for pipes that its background processes still hold. */
 export const executionDrainMillis = 250
@@ -187,8 +218,9 @@ export const executionChannelsKeptMin = 4
 export const launchKitsKeptMin = 2
 export const launchKitsMadeMax = 4
 export const launchKitsDelayMillis = 50
-/** Runners of a guest that wait for a command; each is one shell. */
-export const executionRunnersKeptMin = 2
+/** Runners of a guest that wait for a command; each is one shell. Made again this long after one was taken, or at its end. */
+export const executionRunnersKeptMin = 1
+export const executionRunnersDelayMillis = 25
 /** A line of an agent that is longer is no line of an agent. */
 export const agentLineBytesMax = 4_096
 export const cgroupRemovalTriesMax = 500
@@ -200,6 +232,12 @@ export const sampleDiskMillisMax = 2_000
 export const supervisorProbeMillisMax = 5_000
 
 // ---- host
+/** Rows that the schema itself refuses to pass; at most the inserts of that very moment come through beyond. */
+export const tenantsMax = 10_000
+export const tenantAccountsMax = 10_000
+export const tenantProjectsMax = 100_000
+export const projectMembershipsMax = 1_000
+export const pluginsMax = 64
 /** Projects that one listing answers. */
 export const projectListMax = 1_000
 export const alertRowsMax = 1_000
@@ -208,6 +246,18 @@ export const auditRowsMax = 10_000
 export const deletionsPageMax = 100
 /** Completed deletion records kept, the newest. */
 export const deletionRecordsMax = 10_000
+
+// ---- node
+/** Nodes that one installation ever had. */
+export const nodesMax = 10_000
+/** States of a sandbox that its record remembers with their times, the newest. */
+export const statusMomentsKeptMax = 16
+/** Digits, point and suffix of a quantity such as `1.5Gi`: what is longer is no quantity of a machine. */
+export const quantityCharactersMax = 32
+/** Sandboxes that one listing answers. */
+export const sandboxListMax = 1_000
+/** How long a stop may wait for the guest to end by itself. */
+export const sandboxStopGraceMillisMax = 60_000
 
 // ---- secrets
 /** Random bytes of an endpoint token, written as 64 hex digits. */

@@ -40,6 +40,16 @@ export class ProjectNameTaken extends Schema.TaggedError<ProjectNameTaken>()("Pr
   }
 }
 
+/** The tenant has as many Projects as it may have. Source: FC-15. */
+export class ProjectsFull extends Schema.TaggedError<ProjectsFull>()("ProjectsFull", {
+  projectsMax: Schema.Int
+}) {
+  readonly code = "projects_full"
+  override get message(): string {
+    return `the tenant has ${this.projectsMax} projects, as many as it may have: delete one first`
+  }
+}
+
 /** No such Project, or none that the caller may see; it does not tell which. */
 export class ProjectNotFound extends Schema.TaggedError<ProjectNotFound>()("ProjectNotFound", {
   project: Schema.String
@@ -83,7 +93,10 @@ export class ProjectStore extends Context.Service<
     readonly create: (
       caller: Caller,
       name: string
-    ) => Effect.Effect<Project, ProjectNameRefused | ProjectNameTaken | AccessRefused | StorageError>
+    ) => Effect.Effect<
+      Project,
+      ProjectNameRefused | ProjectNameTaken | ProjectsFull | AccessRefused | StorageError
+    >
     /** By canonical id when the reference is one, else by name; only what the caller may see. */
     readonly find: (caller: Caller, reference: string) => Effect.Effect<Option.Option<Project>, StorageError>
     /** What the caller may see, in the order of ids, after `after`; at most `projectListMax`. */

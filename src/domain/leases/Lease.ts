@@ -115,6 +115,17 @@ export class LeaseNotFound extends Schema.TaggedError<LeaseNotFound>()("LeaseNot
   }
 }
 
+/** The Project has as many lease rows as it may have: executions, and marks of cancelled ones. Source: FC-15. */
+export class LeasesFull extends Schema.TaggedError<LeasesFull>()("LeasesFull", {
+  project: ProjectId,
+  leasesMax: Schema.Int
+}) {
+  readonly code = "leases_full"
+  override get message(): string {
+    return `project ${this.project} has ${this.leasesMax} executions and marks of cancelled ones, as many as it may have: marks go a day after their cancellation, or with the machine`
+  }
+}
+
 /** Something should run in a runtime that is not running. */
 export class RuntimeNotRunning extends Schema.TaggedError<RuntimeNotRunning>()("RuntimeNotRunning", {
   project: ProjectId,

@@ -24,6 +24,7 @@ export class LeaseAdmission extends Context.Service<
     readonly holdRuntime: (
       project: ProjectId
     ) => Effect.Effect<Option.Option<HeldRuntime>, StorageFailure | TransactionEnded, PluginTx>
-    readonly insert: (lease: Lease) => Effect.Effect<void, StorageFailure | TransactionEnded, PluginTx>
+    /** Answers false, and writes nothing, where the Project has `projectLeasesMax` rows already. Source: FC-15. */
+    readonly insert: (lease: Lease) => Effect.Effect<boolean, StorageFailure | TransactionEnded, PluginTx>
   }
 >()("holdfast/domain/leases/LeaseAdmission") {}

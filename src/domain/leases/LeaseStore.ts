@@ -63,7 +63,11 @@ export class LeaseStore extends Context.Service<
     ) => Effect.Effect<ReadonlyArray<LeaseId>, StorageFailure>
     /** Gives an expired lease to `successor` if the observed holder still has it; answers whether it did. Source: FC-12. */
     readonly takeOver: (observed: ObservedLease, successor: string) => Effect.Effect<boolean, StorageFailure>
-    /** Removes tombstones of generations that have ended; at most `endedLeasesRemovedMax`. */
+    /**
+     * Removes tombstones of generations that have ended, and of a Project's others those beyond the newest
+     * `cancelTombstonesKeptMin` that are older than `cancelTombstoneSeconds`: no heartbeat that its holder still
+     * believes in is as late as that. At most `endedLeasesRemovedMax` at once. Source: SP figures, FC-15.
+     */
     readonly removeEnded: Effect.Effect<number, StorageFailure>
   }
 >()("holdfast/domain/leases/LeaseStore") {

@@ -9,6 +9,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
+import { projectLeasesMax } from "../Bounds.ts"
 import { type AccessRefused, type Caller, HostAccounts } from "../host/Accounts.ts"
 import { HostProjects, type ProjectNotActive } from "../host/Projects.ts"
 import { Identifiers } from "../Identifiers.ts"
@@ -27,6 +28,7 @@ import {
   type ExecutionLabel,
   Lease,
   LeaseLost,
+  LeasesFull,
   provesEnded,
   RuntimeNotRunning
 } from "./Lease.ts"
@@ -39,7 +41,7 @@ export interface ExecutionRequest {
   readonly label: ExecutionLabel
 }
 
-export type AdmissionRefused = ProjectNotActive | AccessRefused | RuntimeNotRunning
+export type AdmissionRefused = ProjectNotActive | AccessRefused | RuntimeNotRunning | LeasesFull
 
 /**
  * How an execution's lease ended. `retained`: no evidence, so the lease stays durable and renewed until the guest is
@@ -98,7 +100,8 @@ const admit = Effect.fnUntraced(function* (
     label: request.label
   })
   register.announce(lease, runtime.sandbox, announce.sentAtNanos)
-  yield* admission.insert(lease)
+  if (yield* admission.insert(lease)) return
+  return yield* new LeasesFull({ project: request.project, leasesMax: projectLeasesMax })
 })
 
 const finalizeHeld = Effect.fn("leases.finalize")(function* (
@@ -154,7 +157,8 @@ const makeHandle = Effect.fnUntraced(function* (held: HeldLease) {
 /**
  * Admits an execution and holds its lease until the scope ends or `finalize` is given evidence.
  * One transaction: the Project active, the caller's access, the runtime's row FOR SHARE and observed running, the
- * insert. Refused with `ProjectNotActive`, `AccessRefused`, `RuntimeNotRunning`. Source: SP-ADM-01, SP-ADM-04.
+ * insert. Refused with `ProjectNotActive`, `AccessRefused`, `RuntimeNotRunning`, `LeasesFull`.
+ * Source: SP-ADM-01, SP-ADM-04.
  */
 export const admitExecution: (
   caller: Caller,

@@ -98,14 +98,8 @@ const runStep = Effect.fn("operations.step")(function* (plan: ActionPlan, step: 
 const runSteps = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operation) {
   const runtimes = yield* RuntimeStore
   const { generation } = claimed
-  yield* runtimes.setDesired(claimed.project, { generation, desired: plan.desired })
-  if (plan.observedMeanwhile !== null) {
-    yield* runtimes.observe(claimed.project, {
-      generation,
-      observed: plan.observedMeanwhile,
-      reason: null
-    })
-  }
+  const { desired, observedMeanwhile } = plan
+  yield* runtimes.begin(claimed.project, { generation, desired, observedMeanwhile })
   let operation = claimed
   let outcome: StepOutcome = {}
   for (let index = resumeIndex(plan, claimed); index < plan.steps.length; index++) {

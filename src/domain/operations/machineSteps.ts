@@ -2,6 +2,7 @@
  * The plans of provision, start and stop on a real machine. Each step converges: run again after a crash it finds
  * what is there and makes only what is missing, so that no second guest can come of it. Source: SP-OPS-03, SP figures.
  */
+import * as Arr from "effect/Array"
 import type * as Context from "effect/Context"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -20,18 +21,19 @@ import {
   sandboxLifeSecondsMax
 } from "../Bounds.ts"
 import { proveAbsence } from "../guests/absence.ts"
-import { GuestCommand, GuestSpec } from "../guests/GuestSpec.ts"
+import { GuestCommand } from "../guests/GuestSpec.ts"
 import { GuestSupervisor } from "../guests/GuestSupervisor.ts"
 import { Identifiers } from "../Identifiers.ts"
-import { SandboxId } from "../Identity.ts"
+import { type ProjectId, SandboxId } from "../Identity.ts"
 import { cancelExecutionsOf } from "../leases/cancellation.ts"
 import type { HeldLeases } from "../leases/HeldLeases.ts"
 import { LeaseStore } from "../leases/LeaseStore.ts"
 import { finalizeProvenGone } from "../leases/settlement.ts"
 import type { RunState } from "../reclamation/RunState.ts"
-import { createSandbox } from "../registry/creation.ts"
+import { createSandbox, specOf } from "../registry/creation.ts"
 import { startSandbox, stopSandbox } from "../registry/lifecycle.ts"
 import { Registry } from "../registry/Registry.ts"
+import type { SandboxRequest } from "../registry/sandboxRequest.ts"
 import { Disks } from "../runtimes/Disks.ts"
 import { MachineRecipe } from "../runtimes/Runtime.ts"
 import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
@@ -70,20 +72,20 @@ const recipeOf = Effect.fnUntraced(function* (operation: Operation) {
   })
 })
 
-const specOf = (recipe: MachineRecipe): GuestSpec =>
-  new GuestSpec({
-    sandbox: recipe.sandbox,
-    generation: recipe.generation,
-    runId: "",
-    attemptId: "",
-    image: recipe.image,
-    argv: [],
-    environment: {},
-    cpuMillis: recipe.cpuMillis,
-    memoryBytes: recipe.memoryBytes,
-    processesMax: recipe.processesMax,
-    disk: recipe.disks[0] ?? null
-  })
+/** What the node's registry is asked for, so that the recipe's machine is carried. */
+const requestOf = (project: ProjectId, recipe: MachineRecipe): SandboxRequest => ({
+  id: recipe.sandbox,
+  generation: recipe.generation,
+  image: recipe.image,
+  argv: [],
+  environment: {},
+  metadata: { project: String(project) },
+  cpuMillis: recipe.cpuMillis,
+  memoryBytes: recipe.memoryBytes,
+  processesMax: recipe.processesMax,
+  disk: recipe.disks[0] ?? null,
+  lifeSeconds: sandboxLifeSecondsMax
+})
 
 /** A fresh recipe for what `provision` was asked. Its ids are new, so nothing that ever was can be meant by it. */
 const makeRecipe = Effect.fnUntraced(function* (operation: Operation) {
@@ -117,7 +119,9 @@ const image: Act = Effect.fnUntraced(function* (operation, recorder) {
       why: `it asks for ${recipe.supervisor}, and this daemon carries guests by ${kind}: start the daemon with that supervisor or provision with auto`
     })
   }
-  yield* supervisor.validate(new GuestSpec({ ...specOf(recipe), disk: null }))
+  // Judged before there is a run, and before its disk is made.
+  const launch = { ...requestOf(operation.project, recipe), runId: "", attemptId: "", disk: null }
+  yield* supervisor.validate(specOf(launch))
   if (!fresh) return done
   yield* recorder.record({ newRecipe: recipe, flags: ["creating"] })
   return { newRecipe: recipe }
@@ -134,19 +138,7 @@ const storage: Act = Effect.fnUntraced(function* (operation) {
 const guest: Act = Effect.fnUntraced(function* (operation) {
   const runtimes = yield* RuntimeStore
   const recipe = yield* recipeOf(operation)
-  yield* createSandbox({
-    id: recipe.sandbox,
-    generation: recipe.generation,
-    image: recipe.image,
-    argv: [],
-    environment: {},
-    metadata: { project: String(operation.project) },
-    cpuMillis: recipe.cpuMillis,
-    memoryBytes: recipe.memoryBytes,
-    processesMax: recipe.processesMax,
-    disk: recipe.disks[0] ?? null,
-    lifeSeconds: sandboxLifeSecondsMax
-  })
+  yield* createSandbox(requestOf(operation.project, recipe))
   const saved = yield* runtimes.saveRecipe(operation.project, { generation: operation.generation, recipe })
   if (saved) return done
   return yield* new OperationRefused({
@@ -221,25 +213,25 @@ const stop: Act = Effect.fnUntraced(function* (operation, recorder) {
   return { flags: ["stopped"] }
 })
 
+type Unbound<R> = readonly [
+  name: string,
+  weight: number,
+  act: (
+    operation: Operation,
+    recorder: StepRecorder
+  ) => Effect.Effect<StepOutcome, StepRefusal | RecordingError, R>
+]
+
 /** Steps with their services given, so that a plan needs nothing any more. */
 export const bindSteps = <R>(
   context: Context.Context<R>,
-  steps: ReadonlyArray<
-    readonly [
-      name: string,
-      weight: number,
-      act: (
-        operation: Operation,
-        recorder: StepRecorder
-      ) => Effect.Effect<StepOutcome, StepRefusal | RecordingError, R>
-    ]
-  >
+  steps: readonly [Unbound<R>, ...ReadonlyArray<Unbound<R>>]
 ): ActionPlan["steps"] =>
-  steps.map(([name, weight, act]): Step => ({
+  Arr.map(steps, ([name, weight, act]): Step => ({
     name,
     weight,
     run: (operation, recorder) => Effect.provideContext(act(operation, recorder), context)
-  })) as [Step, ...Array<Step>]
+  }))
 
 /** The plans of provision, start and stop, over the services that are in context now. */
 export const machinePlans: Effect.Effect<ReadonlyArray<ActionPlan>, never, MachineServices> = Effect.gen(

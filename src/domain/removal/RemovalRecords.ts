@@ -13,5 +13,10 @@ export class RemovalRecords extends Context.Service<
     readonly clearLeases: (
       project: ProjectId
     ) => Effect.Effect<void, StorageFailure | TransactionEnded, PluginTx>
+    /**
+     * Keeps the receipts of the newest `removedProjectsKeptMax` Projects that were removed; at most
+     * `receiptsTrimmedMax` older receipts go at once, none that still owes a machine. Source: FC-15, SP-DEL-10.
+     */
+    readonly trimReceipts: Effect.Effect<void, StorageFailure | TransactionEnded, PluginTx>
   }
 >()("holdfast/domain/removal/RemovalRecords") {}

@@ -135,6 +135,7 @@ const clearRecords = Effect.fnUntraced(function* (operation: Operation, result: 
       yield* log.clear(operation.project)
       yield* history.queueDeletion(operation.project)
       if (Option.isSome(runtime)) yield* store.remove(operation.project, runtime.value.generation)
+      yield* records.trimReceipts
       return yield* rows.settle(operation, { state: "succeeded", result })
     })
   )

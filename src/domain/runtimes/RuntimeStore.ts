@@ -3,13 +3,17 @@
  * what a transaction's body gets, on the transaction's own connection. Every write is conditional on the generation
  * that its caller saw and answers whether the row moved. Operations have their own port: OperationStore.ts.
  *
+ * A write after which the machine is observed as something else, or is another one, advances the refresh epoch in the
+ * same statement: what was measured before says nothing of the machine any more. Source: SP-RES-02, SP-RES-04.
+ *
  * Every recipe is at each moment in the runtime's row or owed by a receipt: save the old one with the operation
  * before `replaceMachine` takes its place.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
-import type { Generation, NodeId, ProcessIdentity, ProjectId } from "../Identity.ts"
+import * as Schema from "effect/Schema"
+import { type Generation, NodeId, type ProcessIdentity, type ProjectId } from "../Identity.ts"
 import type {
   InsideTransaction,
   OutsideTransaction,
@@ -33,9 +37,17 @@ export interface RuntimeStatements<E> {
   readonly runtime: (project: ProjectId) => Effect.Effect<Option.Option<Runtime>, E>
   /** Makes an unprovisioned runtime of generation 1; answers false where there is one. */
   readonly createIfMissing: (project: ProjectId) => Effect.Effect<boolean, E>
-  readonly setDesired: (
+  /**
+   * Says what is wanted from now on and, unless null, what the machine is meanwhile: both or neither. False when the
+   * machine was replaced, and nothing is written.
+   */
+  readonly begin: (
     project: ProjectId,
-    wanted: { readonly generation: Generation; readonly desired: RuntimeDesired }
+    begun: {
+      readonly generation: Generation
+      readonly desired: RuntimeDesired
+      readonly observedMeanwhile: RuntimeObserved | null
+    }
   ) => Effect.Effect<boolean, E>
   /** Records what was seen; false when the machine was replaced meanwhile, and nothing is written. */
   readonly observe: (project: ProjectId, observation: Observation) => Effect.Effect<boolean, E>
@@ -54,6 +66,17 @@ export interface RuntimeStatements<E> {
   ) => Effect.Effect<boolean, E>
   /** Removes the row; false when the generation moved on or nothing was there. Only project removal asks for it. */
   readonly remove: (project: ProjectId, generation: Generation) => Effect.Effect<boolean, E>
+}
+
+/** The installation knows as many nodes as it may; this one is not among them. Source: FC-15. */
+export class NodesFull extends Schema.TaggedError<NodesFull>()("NodesFull", {
+  node: NodeId,
+  nodesMax: Schema.Int
+}) {
+  readonly code = "nodes_full"
+  override get message(): string {
+    return `node ${this.node} is not admitted: the database knows ${this.nodesMax} nodes already, as many as it may; use the state directory of one of them`
+  }
 }
 
 /** Store of one transaction: no method opens a connection. After the end it fails with `TransactionEnded`. */
@@ -78,7 +101,7 @@ export class RuntimeStore extends Context.Service<
     readonly registerNode: (node: {
       readonly id: NodeId
       readonly name: string
-    }) => Effect.Effect<void, StorageFailure>
+    }) => Effect.Effect<void, NodesFull | StorageFailure>
     /** The runtimes after `after` in the order of their Projects, at most `limit`: the sweep's walk. */
     readonly page: (walk: {
       readonly after: number

@@ -19,16 +19,13 @@ export class SnapshotStore extends Context.Service<
   {
     /**
      * Writes the sample if the runtime's generation and refresh epoch are those it was taken under and it began
-     * strictly later than the stored one; answers whether it did. A metric without a figure keeps its old value and
+     * strictly later than the stored one; answers whether it did. The epoch grows in every write of the runtime after
+     * which its machine is observed as something else, so that a sample under way then becomes stale. A metric without a figure keeps its old value and
      * is marked stale. Source: SP-RES-02, SP-RES-04.
      */
     readonly compareAndSet: (
       sample: Sample
     ) => Effect.Effect<boolean, StorageFailure | TransactionEnded, PluginTx>
-    /** Makes every sample that is under way stale; called when a machine starts, stops or is replaced. */
-    readonly advanceRefreshEpoch: (
-      project: ProjectId
-    ) => Effect.Effect<void, StorageFailure | TransactionEnded, PluginTx>
   }
 >()("holdfast/domain/sampling/SnapshotStore") {}
 

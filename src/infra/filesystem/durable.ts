@@ -5,7 +5,7 @@
 import { isUtf8 } from "node:buffer"
 import * as Files from "node:fs"
 import * as Path from "node:path"
-import { errorName, PrivateFileRefused } from "./privateFiles.ts"
+import { PrivateFileRefused } from "./privateFiles.ts"
 
 const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = Files.constants
 const fileMode = 0o600
@@ -33,21 +33,15 @@ export type FileCalls = Pick<
   | "unlink"
 >
 
-/** Why a call failed: a sentence of ours where we have one, else the system's error name. */
-export const whyOf = (error: unknown): string => {
-  const { code } = (error ?? {}) as NodeJS.ErrnoException
-  if (code === "ELOOP") return "it is a symbolic link"
-  if (code === "ENOTDIR") return "it is a link or not a directory"
-  if (code === "ENXIO") return "it is a pipe, a socket or a device, not a regular file"
-  return errorName(error)
-}
-
 /** Whether the call failed because the thing itself is not there. */
 export const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT"
 
+/** The user of this process, who never changes; asked once, since an open looks at thousands of files. */
+const ownUser = process.geteuid?.()
+
 /** Whether it is this process's user's, as a sentence or null. */
 export const ownerFault = (found: Files.Stats): string | null =>
-  found.uid === process.geteuid?.() ? null : "it belongs to another user"
+  found.uid === ownUser ? null : "it belongs to another user"
 
 /** Why somebody else could read or write it, or null. Source: RG-LAY-01. */
 const privacyFault = (found: Files.Stats): string | null => {

@@ -9,14 +9,18 @@ import * as Path from "node:path"
 
 const { O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = Files.constants
 
-/** The system's error name, or our own sentence; never the text of a foreign error. */
+/** What a few names mean wherever files of ours are opened: something else stands in their place. */
+const sentences: ReadonlyMap<string, string> = new Map([
+  ["ELOOP", "it is a symbolic link"],
+  ["ENOTDIR", "it is a link or not a directory"],
+  ["ENXIO", "it is a pipe that nobody reads, a socket or a device, not a regular file"]
+])
+
+/** Why a call failed: a sentence of ours where we have one, else the system's name of the error; never a foreign text. */
 export const errorName = (error: unknown): string => {
+  if (error instanceof PrivateFileRefused) return error.message
   const { code } = (error ?? {}) as NodeJS.ErrnoException
-  return typeof code === "string"
-    ? code
-    : error instanceof PrivateFileRefused
-      ? error.message
-      : "an error without a name"
+  return typeof code === "string" ? (sentences.get(code) ?? code) : "an error without a name"
 }
 
 /** The file is not what a private file of ours is. The message is a sentence of ours. */

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { projectLeasesMax } from "../../domain/Bounds.ts"
 import { Generation, SandboxId } from "../../domain/Identity.ts"
 import { LeaseAdmission } from "../../domain/leases/LeaseAdmission.ts"
 import { PluginTx } from "../../domain/persistence/PluginDb.ts"
@@ -40,8 +41,11 @@ export const layer: Layer.Layer<LeaseAdmission> = Layer.succeed(LeaseAdmission, 
       tx.query({
         operation: "LeaseAdmission.insert",
         text: `insert into execution_leases (id, project_id, generation, process, label)
-          values ($1::uuid, $2::bigint, $3::bigint, $4, $5)`,
-        parameters: [lease.id, lease.project, lease.generation, lease.process, lease.label]
+          select $1::uuid, $2::bigint, $3::bigint, $4::text, $5::text
+          where $6::int > (
+            select count(*) from (select from execution_leases where project_id = $2::bigint limit $6::int) counted)
+          returning id`,
+        parameters: [lease.id, lease.project, lease.generation, lease.process, lease.label, projectLeasesMax]
       })
-    ).pipe(Effect.asVoid)
+    ).pipe(Effect.map((rows) => rows.length === 1))
 })

@@ -6,7 +6,13 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { endedLeasesRemovedMax, executionLeaseSeconds, leaseInventoryMax } from "../../domain/Bounds.ts"
+import {
+  cancelTombstoneSeconds,
+  cancelTombstonesKeptMin,
+  endedLeasesRemovedMax,
+  executionLeaseSeconds,
+  leaseInventoryMax
+} from "../../domain/Bounds.ts"
 import { LeaseId, type ProjectId } from "../../domain/Identity.ts"
 import { CancelMarker, type Lease, LeaseLostReason, ObservedLease } from "../../domain/leases/Lease.ts"
 import {
@@ -242,15 +248,20 @@ const takeOver = (db: Db) => (observed: ObservedLease, successor: string) =>
     })
     .pipe(Effect.map((rows) => rows.length === 1))
 
+/** Tombstones whose generation has ended, and beyond the newest of a Project those that are old. */
 const removeEnded = (db: Db) =>
   db
     .query({
       operation: "LeaseStore.removeEnded",
       text: `delete from execution_leases where id = any(array(
-          select l.id from execution_leases l
-          where l.cancel = 'verified' and not exists (select from runtimes r
-              where r.project_id = l.project_id and r.generation <= l.generation and r.observed <> 'deleted')
-          order by l.id limit ${endedLeasesRemovedMax} for update skip locked))
+          select l.id from execution_leases l join (
+            select id, heartbeat_at < now() - make_interval(secs => ${cancelTombstoneSeconds})
+                and row_number() over (partition by project_id order by heartbeat_at desc, id)
+                  > ${cancelTombstonesKeptMin} as surplus
+              from execution_leases where cancel = 'verified') t using (id)
+          where l.cancel = 'verified' and (t.surplus or not exists (select from runtimes r
+              where r.project_id = l.project_id and r.generation <= l.generation and r.observed <> 'deleted'))
+          order by l.id limit ${endedLeasesRemovedMax} for update of l skip locked))
         returning id`
     })
     .pipe(Effect.map((rows) => rows.length))

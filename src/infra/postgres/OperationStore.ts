@@ -197,6 +197,6 @@ export const layer: Layer.Layer<OperationStore, never, PluginDb> = Layer.effect(
           limit
         ]),
       overview: (project, receipts) => db.snapshot("OperationStore.overview", readOverview(project, receipts))
-    } as OperationStore["Service"])
+    })
   })
 )

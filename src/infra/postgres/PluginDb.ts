@@ -1,6 +1,7 @@
 /**
  * Adapter of the two handles over the native driver's pool: a transaction has a connection to itself and runs BEGIN,
- * its statements and COMMIT on it as prepared statements, with one span for the whole, named by the operation.
+ * its statements and COMMIT on it as prepared statements, with one span for the whole, named by the operation, where
+ * the trace is kept.
  * `sql.withTransaction` is not used: it costs more and turns a lost connection into a defect.
  * int8 comes as bigint, jsonb parsed, timestamptz as Date; stores convert. Other types are to be cast to text.
  */
@@ -12,6 +13,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
+import * as Tracer from "effect/Tracer"
 import { transactionStatementsPipelinedMax } from "../../domain/Bounds.ts"
 import {
   HandleMisuse,
@@ -21,9 +23,16 @@ import {
   type StorageError,
   type StorageFailure
 } from "../../domain/persistence/PluginDb.ts"
-import { checkedSchema, type Options, poolConfig, type SchemaNameRefused } from "./connection.ts"
-import { hasEnded, OpenTransaction, run } from "./openTransaction.ts"
+import {
+  checkedSchema,
+  type Options,
+  poolConfig,
+  type SchemaNameRefused,
+  transactionPoolConfig
+} from "./connection.ts"
+import { hasEnded, OpenTransaction } from "./openTransaction.ts"
 import { sendAtOnce } from "./pipeline.ts"
+import { type Kind, readOnly, readWrite, run } from "./statements.ts"
 import { storageFailure } from "./storageFailure.ts"
 
 export { type Address, type Options, quoted } from "./connection.ts"
@@ -34,20 +43,22 @@ const span = {
   attributes: { "db.system.name": "postgresql" }
 } as const
 
-/** A root handle inside an open transaction is a mistake of the program; it costs no statement. Source: SP-TX-02. */
-const outside = <A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.contextWith((context: Context.Context<never>) => {
+const isSampledOut = (parent: Tracer.AnySpan): boolean =>
+  !parent.sampled && !Context.get(parent.annotations, Tracer.DisablePropagation)
+
+/**
+ * The way into every method: a root handle inside an open transaction is a mistake of the program and costs no
+ * statement (source: SP-TX-02). The span is left out where the caller's trace was decided against, since nobody sees it.
+ */
+const entering = <A, E, R>(operation: string, effect: Effect.Effect<A, E, R>) =>
+  Effect.contextWith((context: Context.Context<never>): Effect.Effect<A, E, R> => {
     const tx = Context.getOption(context, PluginTx)
-    return Option.isSome(tx) && !hasEnded(tx.value) ? Effect.die(new HandleMisuse({ call })) : effect
+    if (Option.isSome(tx) && !hasEnded(tx.value)) return Effect.die(new HandleMisuse({ call: operation }))
+    const parent = Context.getOption(context, Tracer.ParentSpan)
+    return Option.isSome(parent) && isSampledOut(parent.value)
+      ? effect
+      : Effect.withSpan(effect, operation, span)
   })
-
-interface Kind {
-  readonly begin: string
-  readonly readOnly: boolean
-}
-
-const readWrite: Kind = { begin: "begin isolation level read committed read write", readOnly: false }
-const readOnly: Kind = { begin: "begin isolation level repeatable read read only", readOnly: true }
 
 /** What is left to do on the connection once the body has ended, however it ended. */
 const settle = <A, E>(
@@ -83,9 +94,9 @@ const onConnection = <A, E, R>(
   )
 
 /**
- * BEGIN, body and COMMIT or ROLLBACK on one connection. Interruptible while it waits for a connection, in BEGIN and
- * in the body. What was registered for after the commit runs when the connection is back in the pool, also where
- * the caller was interrupted meanwhile.
+ * The body, and COMMIT or ROLLBACK, on one connection; BEGIN leaves with the body's first statement. Interruptible
+ * while it waits for a connection and in the body. What was registered for after the commit runs when the connection
+ * is back in the pool, also where the caller was interrupted meanwhile.
  */
 const inTransaction = <A, E, R>(
   pool: PgPool.PgPool,
@@ -97,13 +108,10 @@ const inTransaction = <A, E, R>(
     let open: OpenTransaction | undefined
     const transaction = onConnection(pool, operation, (connection) =>
       Effect.uninterruptibleMask((restore) => {
-        const current = new OpenTransaction(connection, operation, kind.readOnly)
+        const current = new OpenTransaction(connection, operation, kind)
         open = current
-        const whole = Effect.andThen(
-          run(connection, { operation, text: kind.begin }),
-          Effect.provideService(body, PluginTx, current)
-        )
-        return Effect.flatMap(Effect.exit(restore(whole)), (exit) => settle(pool, current, exit))
+        const bound = Effect.provideService(body, PluginTx, current)
+        return Effect.flatMap(Effect.exit(restore(bound)), (exit) => settle(pool, current, exit))
       })
     )
     return Effect.onExitPrimitive(transaction, () =>
@@ -124,29 +132,26 @@ const query = (pool: PgPool.PgPool, asked: Query) =>
   onConnection(pool, asked.operation, (connection) => Effect.exit(run(connection, asked)))
 
 /**
- * Builds the handle over two pools: one whose connections wait for each answer, one whose connections are written
- * whole transactions. Both open connections when they are first needed and close them with the scope.
+ * Builds the handle over two pools: one for single statements, one for transactions, whose connections take several
+ * statements before the first is answered. Both open connections when they are first needed and close them with the
+ * scope.
  * Refused: a schema name that PostgreSQL would not keep as it is.
  */
 export const make: (options: Options) => Effect.Effect<PluginDb["Service"], SchemaNameRefused, Scope.Scope> =
   Effect.fnUntraced(function* (options: Options) {
     const schema = yield* checkedSchema(options.schema)
-    const config = poolConfig(options)
     // A pool that opens connections only when they are needed has nothing to fail with.
-    const pool = yield* Effect.orDie(PgPool.make(config))
-    // The same holds here. One fiber a connection: a pipeline must not meet another one's BEGIN.
-    const pipelines = yield* Effect.orDie(
-      PgPool.make({ ...config, multiplex: true, multiplexConcurrency: 1 })
-    )
+    const single = yield* Effect.orDie(PgPool.make(poolConfig(options)))
+    // The same holds here.
+    const transactions = yield* Effect.orDie(PgPool.make(transactionPoolConfig(options)))
     return PluginDb.of({
       schema,
-      query: (asked) => outside(asked.operation, Effect.withSpan(query(pool, asked), asked.operation, span)),
+      query: (asked) => entering(asked.operation, query(single, asked)),
       transaction: (operation, body) =>
-        outside(operation, Effect.withSpan(inTransaction(pool, operation, readWrite, body), operation, span)),
+        entering(operation, inTransaction(transactions, operation, readWrite, body)),
       snapshot: (operation, body) =>
-        outside(operation, Effect.withSpan(inTransaction(pool, operation, readOnly, body), operation, span)),
-      pipelined: (operation, queries) =>
-        outside(operation, Effect.withSpan(pipelined(pipelines, operation, queries), operation, span))
+        entering(operation, inTransaction(transactions, operation, readOnly, body)),
+      pipelined: (operation, queries) => entering(operation, pipelined(transactions, operation, queries))
     })
   })
 

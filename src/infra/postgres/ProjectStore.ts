@@ -2,7 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { alertRowsMax, auditRowsMax, projectListMax } from "../../domain/Bounds.ts"
+import { alertRowsMax, auditRowsMax, projectListMax, tenantProjectsMax } from "../../domain/Bounds.ts"
 import { AccessRefused, Caller } from "../../domain/host/Accounts.ts"
 import {
   nameFault,
@@ -10,6 +10,7 @@ import {
   type ProjectLifecycle,
   ProjectNameRefused,
   ProjectNameTaken,
+  ProjectsFull,
   ProjectStore
 } from "../../domain/host/ProjectStore.ts"
 import { canonicalId } from "../../domain/host/Routes.ts"
@@ -17,6 +18,7 @@ import { Identifiers } from "../../domain/Identifiers.ts"
 import { AccountId, ProjectId, TenantId } from "../../domain/Identity.ts"
 import { PluginDb, type SqlRow, type StorageFailure } from "../../domain/persistence/PluginDb.ts"
 import { firstOf } from "./rows.ts"
+import { tableFullState } from "./storageFailure.ts"
 
 const localTenant = "local"
 const localOperator = "operator"
@@ -108,7 +110,12 @@ const create = (run: Run): ProjectStore["Service"]["create"] =>
     const why = nameFault(name)
     if (why !== null) return yield* new ProjectNameRefused({ why })
     const [row] = yield* run("create", createText, [caller.tenant, name, caller.account]).pipe(
-      Effect.mapError((failure) => (failure.fault === "unique" ? new ProjectNameTaken({ name }) : failure))
+      Effect.mapError((failure) => {
+        if (failure.fault === "unique") return new ProjectNameTaken({ name })
+        return failure.state === tableFullState
+          ? new ProjectsFull({ projectsMax: tenantProjectsMax })
+          : failure
+      })
     )
     if (row === undefined) return yield* new AccessRefused({ account: caller.account, project: null })
     return projectOf(row)

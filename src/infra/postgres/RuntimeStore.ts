@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { nodesMax } from "../../domain/Bounds.ts"
 import {
   type InsideTransaction,
   PluginDb,
@@ -14,16 +15,43 @@ import {
 import { Processes } from "../../domain/Processes.ts"
 import {
   type BoundRuntimeStore,
+  NodesFull,
   RuntimeStore,
   type RuntimeStatements
 } from "../../domain/runtimes/RuntimeStore.ts"
 import { firstOf, recipeText, runtimeOf } from "./rows.ts"
+import { tableFullState } from "./storageFailure.ts"
 
 type Run<E> = (query: Query) => Effect.Effect<ReadonlyArray<SqlRow>, E>
 
+/** The row that the caller saw, and no later one. */
+const seen = "where project_id = $1::bigint and generation = $2::bigint returning project_id"
+
+/** What was measured of a machine says nothing any more once it is another one, or observed as something else. */
+const epochAfter = (changed: string): string =>
+  `refresh_epoch = refresh_epoch + (${changed})::int, changed_at = now()`
+
+const createText =
+  "insert into runtimes (project_id) values ($1::bigint) on conflict do nothing returning project_id"
+
+const beginText = `update runtimes set desired = $3::text, observed = coalesce($4::text, observed),
+  observed_reason = case when $4::text is null then observed_reason end,
+  ${epochAfter("coalesce($4::text, observed) <> observed")} ${seen}`
+
+const observeText = `update runtimes set observed = $3::text, observed_reason = $4::text,
+  ${epochAfter("observed <> $3::text")} ${seen}`
+
+const saveRecipeText = `update runtimes set recipe = $3::text::jsonb, node_id = $4::uuid, sandbox_id = $5::text,
+  changed_at = now() ${seen}`
+
+const replaceText = `update runtimes set generation = $3::bigint, recipe = $4::text::jsonb, node_id = $5::uuid,
+  sandbox_id = $6::text, ${epochAfter("true")}
+  where project_id = $1::bigint and generation = $2::bigint and $3::bigint = $2::bigint + 1
+  returning project_id`
+
 const makeStatements = <E>(run: Run<E>, locking: boolean): RuntimeStatements<E> => {
   const moved = (operation: string, text: string, parameters: ReadonlyArray<unknown>) =>
-    Effect.map(run({ operation, text, parameters }), (rows) => rows.length > 0)
+    Effect.map(run({ operation: `RuntimeStore.${operation}`, text, parameters }), (rows) => rows.length > 0)
   return {
     runtime: (project) =>
       Effect.map(
@@ -34,61 +62,37 @@ const makeStatements = <E>(run: Run<E>, locking: boolean): RuntimeStatements<E> 
         }),
         (rows) => firstOf(rows, runtimeOf)
       ),
-    createIfMissing: (project) =>
-      moved(
-        "RuntimeStore.createIfMissing",
-        "insert into runtimes (project_id) values ($1::bigint) on conflict do nothing returning project_id",
-        [project]
-      ),
-    setDesired: (project, { generation, desired }) =>
-      moved(
-        "RuntimeStore.setDesired",
-        `update runtimes set desired = $3::text, changed_at = now()
-          where project_id = $1::bigint and generation = $2::bigint returning project_id`,
-        [project, generation, desired]
-      ),
+    createIfMissing: (project) => moved("createIfMissing", createText, [project]),
+    begin: (project, { generation, desired, observedMeanwhile }) =>
+      moved("begin", beginText, [project, generation, desired, observedMeanwhile]),
     observe: (project, { generation, observed, reason }) =>
-      moved(
-        "RuntimeStore.observe",
-        `update runtimes set observed = $3::text, observed_reason = $4::text, changed_at = now()
-          where project_id = $1::bigint and generation = $2::bigint returning project_id`,
-        [project, generation, observed, reason]
-      ),
+      moved("observe", observeText, [project, generation, observed, reason]),
     saveRecipe: (project, { generation, recipe }) =>
-      moved(
-        "RuntimeStore.saveRecipe",
-        `update runtimes
-          set recipe = $3::text::jsonb, node_id = $4::uuid, sandbox_id = $5::text, changed_at = now()
-          where project_id = $1::bigint and generation = $2::bigint returning project_id`,
-        [project, generation, recipeText(recipe), recipe.node, recipe.sandbox]
-      ),
+      moved("saveRecipe", saveRecipeText, [
+        project,
+        generation,
+        recipeText(recipe),
+        recipe.node,
+        recipe.sandbox
+      ]),
     replaceMachine: (project, { from, recipe }) =>
-      moved(
-        "RuntimeStore.replaceMachine",
-        `update runtimes
-          set generation = $3::bigint, recipe = $4::text::jsonb, node_id = $5::uuid, sandbox_id = $6::text,
-            changed_at = now()
-          where project_id = $1::bigint and generation = $2::bigint and $3::bigint = $2::bigint + 1
-          returning project_id`,
-        [project, from, recipe.generation, recipeText(recipe), recipe.node, recipe.sandbox]
-      ),
-    remove: (project, generation) =>
-      moved(
-        "RuntimeStore.remove",
-        "delete from runtimes where project_id = $1::bigint and generation = $2::bigint returning project_id",
-        [project, generation]
-      )
+      moved("replaceMachine", replaceText, [
+        project,
+        from,
+        recipe.generation,
+        recipeText(recipe),
+        recipe.node,
+        recipe.sandbox
+      ]),
+    remove: (project, generation) => moved("remove", `delete from runtimes ${seen}`, [project, generation])
   }
 }
 
-const bind = (body: (store: BoundRuntimeStore) => Effect.Effect<unknown, unknown, unknown>) =>
-  Effect.flatMap(PluginTx, (tx) => body(makeStatements(tx.query, !tx.readOnly)))
-
-/** Same body type in and out: `bind` adds only PluginTx, which the transaction provides. */
-const bound = <A, E, R>(
-  body: (store: BoundRuntimeStore) => Effect.Effect<A, E, R> & InsideTransaction<R>
-): Effect.Effect<A, E, R | PluginTx> & InsideTransaction<R | PluginTx> =>
-  bind(body as never) as unknown as Effect.Effect<A, E, R | PluginTx> & InsideTransaction<R | PluginTx>
+/** The body with its store. PluginTx reaches nowhere outside, so what is allowed inside without it is so with it. */
+const bound = <A, E, R>(body: (store: BoundRuntimeStore) => Effect.Effect<A, E, R> & InsideTransaction<R>) =>
+  Effect.flatMap(PluginTx, (tx): Effect.Effect<A, E, R> =>
+    body(makeStatements(tx.query, !tx.readOnly))
+  ) as Effect.Effect<A, E, R | PluginTx> & InsideTransaction<R | PluginTx>
 
 /** The store of this process on the given database. Source: SP-TX-01. */
 export const layer: Layer.Layer<RuntimeStore, never, PluginDb | Processes> = Layer.effect(
@@ -99,17 +103,22 @@ export const layer: Layer.Layer<RuntimeStore, never, PluginDb | Processes> = Lay
     return RuntimeStore.of({
       ...makeStatements(db.query, false),
       process: current,
-      transaction: (operation, body) => db.transaction(operation, bound(body)) as never,
-      snapshot: (operation, body) => db.snapshot(operation, bound(body)) as never,
+      transaction: (operation, body) => db.transaction(operation, bound(body)),
+      snapshot: (operation, body) => db.snapshot(operation, bound(body)),
       registerNode: ({ id, name }) =>
-        Effect.asVoid(
-          db.query({
+        db
+          .query({
             operation: "RuntimeStore.registerNode",
             text: `insert into nodes (id, name) values ($1::uuid, $2::text)
               on conflict (id) do update set name = excluded.name, last_seen_at = now()`,
             parameters: [id, name]
           })
-        ),
+          .pipe(
+            Effect.asVoid,
+            Effect.mapError((failure) =>
+              failure.state === tableFullState ? new NodesFull({ node: id, nodesMax }) : failure
+            )
+          ),
       page: ({ after, limit }) =>
         Effect.map(
           db.query({
@@ -119,6 +128,6 @@ export const layer: Layer.Layer<RuntimeStore, never, PluginDb | Processes> = Lay
           }),
           (rows) => rows.map(runtimeOf)
         )
-    } as RuntimeStore["Service"])
+    })
   })
 )

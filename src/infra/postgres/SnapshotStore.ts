@@ -1,7 +1,7 @@
 /**
  * Adapter of the stored sample, which lives in three columns of the runtime's row:
  *
- *     refresh_epoch        grows whenever samples under way have to become stale
+ *     refresh_epoch        grows whenever samples under way have to become stale: RuntimeStore.ts, settle_operation
  *     sample_started_at    begin of the latest accepted sample; only ever grows within a generation and epoch
  *     sample               metric -> { state, value, measuredAtMillis }, every metric present
  */
@@ -51,15 +51,6 @@ const compareAndSet = (sample: Sample) =>
       ]
     })
   ).pipe(Effect.map((rows) => rows.length === 1))
-
-const advanceRefreshEpoch = (project: ProjectId) =>
-  PluginTx.use((tx) =>
-    tx.query({
-      operation: "SnapshotStore.advanceRefreshEpoch",
-      text: "update runtimes set refresh_epoch = refresh_epoch + 1 where project_id = $1::bigint",
-      parameters: [project]
-    })
-  ).pipe(Effect.asVoid)
 
 const decodeSandbox = Schema.decodeUnknownSync(SandboxId)
 const decodeGeneration = Schema.decodeUnknownSync(Generation)
@@ -117,5 +108,5 @@ const targets = Layer.effect(
 /** Both ports of the stored sample on the plugin's schema. */
 export const layer: Layer.Layer<SnapshotStore | SampleTargets, never, PluginDb> = Layer.merge(
   targets,
-  Layer.succeed(SnapshotStore, { compareAndSet, advanceRefreshEpoch })
+  Layer.succeed(SnapshotStore, { compareAndSet })
 )

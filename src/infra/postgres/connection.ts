@@ -17,7 +17,7 @@ export interface Options {
   readonly address: Address
   /** The schema that the host supplies, unquoted. */
   readonly schema: string
-  /** Connections for statements and transactions, and as many again for pipelines, each made when first needed. */
+  /** Connections for single statements, and as many again for transactions, each made when first needed. */
   readonly connectionsMax?: number
   readonly applicationName?: string
 }
@@ -66,3 +66,18 @@ export const poolConfig = (options: Options): PgPool.Config => ({
     idle_in_transaction_session_timeout: String(Bounds.databaseIdleInTransactionMillisMax)
   }
 })
+
+/**
+ * The pool of the transactions: a connection is lent to one of them, which may have several statements on the wire.
+ * Outside of a transaction its sessions only read, so that what was sent after a BEGIN that the server refused cannot
+ * be stored by itself.
+ */
+export const transactionPoolConfig = (options: Options): PgPool.Config => {
+  const config = poolConfig(options)
+  return {
+    ...config,
+    multiplex: true,
+    multiplexConcurrency: 1,
+    startupParameters: { ...config.startupParameters, default_transaction_read_only: "on" }
+  }
+}

@@ -16,8 +16,8 @@ import {
   type StorageError,
   type StorageFailure
 } from "../../domain/persistence/PluginDb.ts"
-import { poisoned, type Rows } from "./openTransaction.ts"
 import { answerLost, storageFailure } from "./storageFailure.ts"
+import { poisoned, readWrite, type Rows, send, type Sent } from "./statements.ts"
 
 type Answer = Exit.Exit<PgConnection.Result, StorageFailure>
 
@@ -56,14 +56,6 @@ export const judge = (
 const unanswered = (failure: StorageFailure): boolean =>
   failure.fault === "connection" && failure.state === null
 
-type Sent = Fiber.Fiber<PgConnection.Result, SqlError>
-
-/** Starts in this very tick, so the order of the calls is that of the wire. Nobody interrupts it. */
-const send = (connection: PgConnection.PgConnection, query: Query): Effect.Effect<Sent> =>
-  Effect.forkDetach(connection.query(query.text, query.parameters ?? []), immediately)
-
-const immediately = { startImmediately: true, uninterruptible: true } as const
-
 const answerOf = (query: Query, exit: Exit.Exit<PgConnection.Result, SqlError>): Answer =>
   Exit.mapError(exit, (error) => storageFailure(query.operation, error))
 
@@ -78,14 +70,17 @@ export const sendAtOnce = (
 ): Effect.Effect<ReadonlyArray<Rows>, StorageError> =>
   Effect.uninterruptible(
     Effect.gen(function* () {
-      const asked: Array<Query> = [{ operation, text: "begin" }, ...queries]
+      const asked: Array<Query> = [{ operation, text: readWrite.begin }, ...queries]
       const sent: Array<Sent> = []
       for (const query of asked) sent.push(yield* send(connection, query))
       // What has an answer already was never sent: it could not be encoded, or the connection was gone.
       const unsent = sent.some((fiber) => fiber.pollUnsafe() !== undefined)
       const end: Query = { operation, text: unsent ? "rollback" : "commit" }
       asked.push(end)
-      sent.push(yield* send(connection, end))
+      const last = yield* send(connection, end)
+      sent.push(last)
+      // The answers come in the order of the statements: with the last one all are there, for one awakening.
+      yield* Fiber.await(last)
       const answers: Array<Answer> = []
       for (const [index, fiber] of sent.entries()) {
         answers.push(answerOf(asked[index] ?? end, yield* Fiber.await(fiber)))

@@ -12,6 +12,9 @@ interface ServerError {
 
 const text = (value: unknown): string | null => (typeof value === "string" ? value : null)
 
+/** SQLSTATE that `core.require_room` raises. */
+export const tableFullState = "HF003"
+
 /** States of a connection or server that is gone, starting, ending or full. The driver calls some of them unknown. */
 const awayStates = /^(08|57P|53)|^(25P03|25P04|3D000|55000)$/
 

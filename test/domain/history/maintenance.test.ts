@@ -51,10 +51,11 @@ const watchedForIds = () => {
           query.operation,
           Effect.gen(function* () {
             const tx = yield* PluginTx
-            const rows = yield* Effect.orDie(tx.query(query))
-            const [row] = yield* Effect.orDie(
-              tx.query({ operation: "test.id", text: "select pg_current_xact_id_if_assigned()::text as id" })
-            )
+            const rows = yield* tx.query(query)
+            const [row] = yield* tx.query({
+              operation: "test.id",
+              text: "select pg_current_xact_id_if_assigned()::text as id"
+            })
             ids.push(row?.["id"])
             return rows
           })

@@ -76,6 +76,33 @@ describe("cancellation", () => {
       }).pipe(onClone)
   )
 
+  it.live(
+    "SP-ADM-05 while core deletes the Project its leases are renewed, cancelled and settled, and none is admitted",
+    () =>
+      Effect.gen(function* () {
+        const asHolder = yield* asProcess(someProcess())
+        const runtime = yield* seedRuntime()
+        const [ended, cancelled] = [
+          yield* admitShell(runtime).pipe(asHolder),
+          yield* admitShell(runtime).pipe(asHolder)
+        ]
+        yield* sql("update core.projects set lifecycle = 'deleting'")
+        assert.strictEqual(
+          (yield* Effect.flip(admitShell(runtime).pipe(asHolder, Effect.scoped)))._tag,
+          "ProjectNotActive"
+        )
+        const { outcomes } = yield* heartbeat().pipe(asHolder)
+        assert.deepStrictEqual(
+          outcomes.map(({ outcome }) => outcome),
+          ["renewed", "renewed"]
+        )
+        assert.deepInclude(yield* ended.finalize(exited), { outcome: "released" })
+        assert.lengthOf(yield* cancelExecutionsOf(runtime.project).pipe(asHolder), 1)
+        assert.deepInclude(yield* cancelled.finalize(exited), { outcome: "cancelled" })
+        assert.deepStrictEqual(yield* markers, ["verified"])
+      }).pipe(onClone)
+  )
+
   it.live("SP-LEASE-05 a marker once set is never unset, by no request, heartbeat or restoration", () =>
     Effect.gen(function* () {
       const asHolder = yield* asProcess(someProcess())

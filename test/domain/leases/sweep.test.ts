@@ -1,6 +1,11 @@
 /** The sweep: only dead holders, only the holder that was seen, and tombstones until their generation ends. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import {
+  cancelTombstoneSeconds,
+  cancelTombstonesKeptMin,
+  projectLeasesMax
+} from "../../../src/domain/Bounds.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
 import { sweepInventory, sweepLeases } from "../../../src/domain/leases/sweep.ts"
 import {
@@ -17,6 +22,7 @@ import {
 } from "./fixture.ts"
 
 const silence = sql("update execution_leases set heartbeat_at = now() - interval '1 hour'")
+const allAlive = Effect.provide(processesThat(someProcess(1), "alive"))
 const allDead = Effect.provide(processesThat(someProcess(1), "dead"))
 
 describe("sweep", () => {
@@ -77,6 +83,44 @@ describe("sweep", () => {
     }).pipe(onClone)
   )
 
+  it.live(
+    "FC-15 a Project full of leases and marks admits no execution, and does so again once old marks went",
+    () =>
+      Effect.gen(function* () {
+        const asHolder = yield* asProcess(someProcess())
+        const [runtime, other] = [yield* seedRuntime(), yield* seedRuntime("other")]
+        const admit = (scene: typeof runtime) => admitShell(scene).pipe(asHolder)
+        const mark = (rows: number, ageSeconds: number) =>
+          sql(
+            `insert into execution_leases (id, project_id, generation, process, label, cancel, heartbeat_at)
+            select gen_random_uuid(), $1::bigint, 1, 'p', 'sh', 'verified', now() - make_interval(secs => $3::int + n)
+            from generate_series(1, $2::int) n`,
+            [runtime.project, rows, ageSeconds]
+          )
+        yield* mark(10, cancelTombstoneSeconds)
+        yield* mark(projectLeasesMax - 11, 0)
+        yield* admit(runtime)
+        const refused = yield* Effect.flip(admit(runtime))
+        assert.deepInclude(refused, {
+          code: "leases_full",
+          project: runtime.project,
+          leasesMax: projectLeasesMax
+        })
+        yield* admit(other)
+        yield* sql("update execution_leases set heartbeat_at = now() where cancel = 'none'")
+        assert.deepStrictEqual(yield* sweepLeases(node).pipe(allDead), { swept: 0, ended: 10 }, "a day old")
+        yield* admit(runtime)
+        yield* sql("update execution_leases set heartbeat_at = heartbeat_at - interval '30 days'")
+        let ended = 0
+        for (let pass = 0; pass < 10; pass += 1) ended += (yield* sweepLeases(node).pipe(allAlive)).ended
+        assert.strictEqual(
+          ended,
+          projectLeasesMax - 11 - cancelTombstonesKeptMin,
+          "the newest stay, however old"
+        )
+      }).pipe(onClone)
+  )
+
   it.live("a verified cancellation keeps its tombstone until its generation ends", () =>
     Effect.gen(function* () {
       const asHolder = yield* asProcess(someProcess())
@@ -93,7 +137,6 @@ describe("sweep", () => {
       const unproven = yield* admitShell(runtime).pipe(asHolder)
       yield* silence
       yield* sql("update runtimes set generation = 2")
-      const allAlive = Effect.provide(processesThat(someProcess(1), "alive"))
       assert.deepStrictEqual(yield* sweepLeases(node).pipe(allAlive), { swept: 0, ended: 1 })
       assert.deepStrictEqual(
         (yield* leaseRows).map((row) => row["id"]),

@@ -44,7 +44,7 @@ describe("claims", () => {
     live
   )((it) => {
     it.effect(
-      "SP-OPS-02 sixteen claimants of two daemons never get one operation twice, and leave none",
+      "SP-OPS-02 SP-TEST-03 sixteen claimants of two daemons never get one operation twice, and leave none",
       () =>
         Effect.gen(function* () {
           const asked: Array<number> = []

@@ -3,6 +3,7 @@
  * a scripted one whose acts converge like real ones; the stores are real.
  */
 import { assert, describe, layer } from "@effect/vitest"
+import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Logger from "effect/Logger"
@@ -42,7 +43,7 @@ const scripted = (machine: Machine, change: Partial<ActionPlan> = {}): ActionPla
   observedAfter: "running",
   observedOnFailure: "failed",
   settledByLastStep: false,
-  steps: stepNames.map((name, index): Step => ({
+  steps: Arr.map(stepNames, (name, index): Step => ({
     name,
     weight: index + 1,
     run: (operation, recorder) =>
@@ -52,7 +53,7 @@ const scripted = (machine: Machine, change: Partial<ActionPlan> = {}): ActionPla
         if (!machine.made.has(name)) machine.made.set(name, operation.claimSequence)
         return name === "boot" ? { message: "up" } : {}
       })
-  })) as unknown as ActionPlan["steps"],
+  })),
   ...change
 })
 

@@ -8,6 +8,7 @@ import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { removalPlan } from "../../../src/domain/removal/removalSteps.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { countCalls, failNext, type ScriptedCall } from "../../../src/infra/guests/scriptedState.ts"
+import { Clone } from "../../support/clone.ts"
 import { ask, fixture, newProject, provisioned, Scripted, settled } from "../removal/fixture.ts"
 
 const live = { excludeTestServices: true, timeout: "60 seconds" } as const
@@ -86,6 +87,25 @@ describe("operations/machineSteps", () => {
           })
       )
     }
+
+    it.effect("nobody ever sees a machine that is wanted running and still said to be stopped", () =>
+      Effect.gen(function* () {
+        const scene = yield* provisioned
+        yield* Effect.flatMap(ask(scene, "stop"), settled)
+        const { admin } = yield* Clone
+        yield* admin("create table plugin_sandbox.seen (place serial, states text)")
+        yield* admin(`create function plugin_sandbox.note() returns trigger language plpgsql as $$ begin
+          insert into plugin_sandbox.seen (states) values (new.desired || ' ' || new.observed); return null; end $$`)
+        yield* admin(`create trigger noted after update on plugin_sandbox.runtimes
+          for each row when (new.project_id = ${scene.project}) execute function plugin_sandbox.note()`)
+        yield* Effect.flatMap(ask(scene, "start"), settled)
+        const seen = yield* admin("select states from plugin_sandbox.seen order by place")
+        assert.deepStrictEqual(
+          [...new Set(seen.map(({ states }) => states))],
+          ["running starting", "running running"]
+        )
+      })
+    )
 
     it.effect("a start on a running machine starts nothing and succeeds", () =>
       Effect.gen(function* () {

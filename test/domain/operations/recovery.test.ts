@@ -96,7 +96,7 @@ describe("recoverClaims", () => {
     )
 
     it.effect(
-      "SP-OPS-07 claims, receipts, generation and recipes are the same after the daemon opens the database anew",
+      "SP-OPS-07 SP-TEST-03 claims, receipts, generation and recipes are the same after the daemon opens the database anew",
       () =>
         Effect.gen(function* () {
           const { project } = yield* newProject

@@ -3,7 +3,6 @@ import * as Effect from "effect/Effect"
 import { holding, untilWaitingForAdvisory } from "../../infra/postgres/lockWaits.ts"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
-import { AbsenceProof } from "../../../src/domain/guests/AbsenceProof.ts"
 import { claimNext, saveOperation } from "../../../src/domain/operations/claims.ts"
 import { machineOf } from "../../../src/domain/operations/Operation.ts"
 import { OperationRows } from "../../../src/domain/operations/OperationStore.ts"
@@ -20,6 +19,7 @@ import {
   self,
   stored
 } from "../../infra/postgres/operationsFixture.ts"
+import { goneGuest } from "../leases/fixture.ts"
 
 /** A Project with so many settled receipts and one claimed operation behind them. */
 const scene = Effect.fnUntraced(function* (settled: number) {
@@ -92,14 +92,7 @@ describe("settleOperation", () => {
           })
           yield* more
           assert.include(yield* keys(project), "last")
-          const proofOf = (gone: typeof recipe) =>
-            new AbsenceProof({
-              sandbox: gone.sandbox,
-              generation: gone.generation,
-              evidence: { _tag: "NeverStarted" },
-              observedAtMillis: 1,
-              exit: null
-            } as never)
+          const proofOf = (gone: typeof recipe) => goneGuest(gone.sandbox, gone.generation)
           yield* recordMachineAbsent(project, proofOf(recipe))
           yield* more
           assert.include(yield* keys(project), "last", "the new machine is still owed")
@@ -107,6 +100,29 @@ describe("settleOperation", () => {
           yield* more
           assert.notInclude(yield* keys(project), "last")
           assert.strictEqual((yield* keys(project)).length, 20)
+        })
+    )
+
+    it.effect(
+      "SP-TEST-03 identities of other Projects between its own cost a Project none of its receipts",
+      () =>
+        Effect.gen(function* () {
+          const { project, held } = yield* scene(30)
+          const other = yield* scene(0)
+          // One identity of the other Project behind each of this one's, and a whole page of them at the end.
+          yield* rows(
+            `insert into runtime_operations (id, project_id, initiator, action, request_key, generation, state, settled_at)
+            select gen_random_uuid(), case when n % 2 = 0 or n > 40 then $1::bigint else $2::bigint end, 'user', 'stop',
+              'mixed-' || n, 1, 'succeeded', now()
+            from generate_series(1, 100) n order by n`,
+            [other.project, project]
+          )
+          const mixed = Array.from({ length: 20 }, (_, n) => `mixed-${2 * n + 1}`)
+          yield* settleOperation(held, { state: "succeeded" })
+          assert.deepStrictEqual(yield* keys(project), mixed)
+          assert.lengthOf(yield* keys(other.project), 81)
+          yield* settleOperation(other.held, { state: "succeeded" })
+          assert.deepStrictEqual(yield* keys(project), mixed)
         })
     )
 

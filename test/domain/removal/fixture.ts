@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
+import { GuestCommand } from "../../../src/domain/guests/GuestSpec.ts"
 import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
 import type { Caller } from "../../../src/domain/host/Accounts.ts"
 import { DeletionStore } from "../../../src/domain/host/DeletionStore.ts"
@@ -19,6 +20,7 @@ import { dispatch } from "../../../src/domain/operations/claims.ts"
 import { Executions } from "../../../src/domain/operations/Executions.ts"
 import { type Operation, settledStates } from "../../../src/domain/operations/Operation.ts"
 import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
+import { runCommand } from "../../../src/domain/operations/runCommand.ts"
 import { Processes } from "../../../src/domain/Processes.ts"
 import { RunState } from "../../../src/domain/reclamation/RunState.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
@@ -120,6 +122,20 @@ export const provisioned = Effect.gen(function* () {
   const operation = yield* Effect.flatMap(ask(scene, "provision"), settled)
   return { ...scene, operation }
 })
+
+/** A command in the Project's machine: what it answers is up to the script of the guests. */
+export const commandOf = ({ caller, project }: Scene) =>
+  runCommand(
+    caller,
+    project,
+    new GuestCommand({
+      argv: ["sleep", "60"],
+      environment: {},
+      workingDirectory: "/workspace",
+      standardInput: null,
+      timeoutMillis: 60_000
+    })
+  )
 
 /** The host admits the deletion of the Project, with these paths confirmed. */
 export const admitDeletion = ({ caller, project }: Scene, confirmedPaths: ReadonlyArray<string>) =>

@@ -4,6 +4,7 @@ import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import { OperationEvents } from "../../../src/domain/operations/OperationEvents.ts"
 import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { removalRequestKey } from "../../../src/domain/operations/parameters.ts"
@@ -12,7 +13,17 @@ import { describeProjectRemoval } from "../../../src/domain/removal/inspection.t
 import { removeProject } from "../../../src/domain/removal/removal.ts"
 import { countCalls, failNext, hold } from "../../../src/infra/guests/scriptedState.ts"
 import { Clone } from "../../support/clone.ts"
-import { admitDeletion, ask, count, fixture, newProject, provisioned, Scripted, settled } from "./fixture.ts"
+import {
+  admitDeletion,
+  ask,
+  commandOf,
+  count,
+  fixture,
+  newProject,
+  provisioned,
+  Scripted,
+  settled
+} from "./fixture.ts"
 
 const live = { excludeTestServices: true, timeout: "60 seconds" } as const
 
@@ -165,6 +176,35 @@ describe("removal", () => {
         assert.strictEqual((yield* settled(stopping)).state, "succeeded")
         assert.lengthOf((yield* Fiber.join(removing)).proofs, 1)
       })
+    )
+
+    it.effect(
+      "SP-ADM-05 clean-up ends what runs in the guest though the Project is no longer active, and then all of it",
+      () =>
+        Effect.gen(function* () {
+          const scene = yield* provisioned
+          const { project } = scene
+          const { guests } = yield* Scripted
+          const { paths } = yield* describeProjectRemoval(project)
+          const barrier = hold(guests, "execute")
+          const running = yield* Effect.forkChild(Stream.runCollect(commandOf(scene)))
+          yield* barrier.reached
+          yield* admitDeletion(scene, paths)
+          const refused = yield* Effect.flip(Stream.runDrain(commandOf(scene)))
+          assert.strictEqual(refused._tag, "ProjectNotActive")
+          assert.lengthOf((yield* removeProject(project)).proofs, 1)
+          const last = Array.from(yield* Fiber.join(running)).at(-1)
+          assert.deepInclude(last, { _tag: "Exited", ended: "cancelled" })
+          assert.isFalse(existsSync(scene.operation.newRecipe!.disks[0]!))
+          assert.strictEqual(
+            yield* count(
+              "select count(*) from plugin_sandbox.execution_leases where project_id = $1::bigint",
+              project
+            ),
+            0
+          )
+          yield* barrier.release
+        })
     )
 
     it.effect(

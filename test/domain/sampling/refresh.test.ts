@@ -107,7 +107,7 @@ describe("recordSample", () => {
   )
 
   it.live.each(["resource_samples", "resource_rollups"])(
-    "SP-RES-03 a failure at %s leaves snapshot, minutes and hours as they were",
+    "SP-RES-03 SP-TEST-03 a failure at %s leaves snapshot, minutes and hours as they were",
     (table) =>
       Effect.gen(function* () {
         const { project } = yield* seedRuntime()

@@ -1,6 +1,7 @@
 /** The root handle: what it refuses inside a transaction, what a snapshot sees, and what leaves the process. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -168,21 +169,43 @@ describe("PluginDb, sessions", () => {
     }).pipe(run)
   )
 
-  it.live("has one span an operation, named by it, and puts no statement into it", () =>
-    Effect.gen(function* () {
-      const spans: Array<Tracer.Span> = []
-      const tracer = Tracer.make({
+  const noting = (spans: Array<Tracer.Span>) =>
+    Effect.withTracer(
+      Tracer.make({
         span: (options) => {
           const span = new Tracer.NativeSpan(options)
           spans.push(span)
           return span
         }
       })
+    )
+
+  it.live("has one span an operation, named by it, and puts no statement into it", () =>
+    Effect.gen(function* () {
+      const spans: Array<Tracer.Span> = []
       const db = yield* PluginDb
-      yield* db.transaction("store", insert(1)).pipe(Effect.withTracer(tracer))
+      yield* db.transaction("store", insert(1)).pipe(noting(spans))
       assert.deepStrictEqual(
         spans.map((span) => [span.name, Object.fromEntries(span.attributes)]),
         [["store", { "db.system.name": "postgresql" }]]
+      )
+    }).pipe(run)
+  )
+
+  it.live("makes no span in a trace that was decided against, and one beside a part that is not traced", () =>
+    Effect.gen(function* () {
+      const spans: Array<Tracer.Span> = []
+      const db = yield* PluginDb
+      const below = (sampled: boolean, annotations = Context.empty()) =>
+        Effect.withParentSpan(Tracer.externalSpan({ traceId: "0af7", spanId: "b7ad", sampled, annotations }))
+      const look = (operation: string) => db.query({ operation, text: "select 1" })
+      yield* look("decided against").pipe(below(false), noting(spans))
+      yield* look("sampled").pipe(below(true), noting(spans))
+      const hidden = Context.make(Tracer.DisablePropagation, true)
+      yield* look("beside").pipe(below(false, hidden), noting(spans))
+      assert.deepStrictEqual(
+        spans.map((span) => span.name),
+        ["sampled", "beside"]
       )
     }).pipe(run)
   )

@@ -5,7 +5,7 @@ import * as Fiber from "effect/Fiber"
 import { randomUUID } from "node:crypto"
 import { runtimeLogRowsMax } from "../../../src/domain/Bounds.ts"
 import { RuntimeLog } from "../../../src/domain/history/RuntimeLog.ts"
-import { OperationId, type ProjectId } from "../../../src/domain/Identity.ts"
+import { Generation, OperationId, type ProjectId } from "../../../src/domain/Identity.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { lockKey } from "../../../src/infra/postgres/locks.ts"
 import { fixture, newProject, provisioned, value } from "./operationsFixture.ts"
@@ -107,7 +107,7 @@ describe("RuntimeLog", () => {
           const context = yield* Effect.context<RuntimeLog>()
           const cleared = yield* store.transaction("test", (bound) =>
             Effect.gen(function* () {
-              yield* bound.remove(project, 1 as never)
+              yield* bound.remove(project, Generation.make(1))
               const count = yield* log.clear(project)
               appending = Effect.runForkWith(context)(
                 log.append(project, { operation: null, lines: ["late"] })

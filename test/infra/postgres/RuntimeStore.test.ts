@@ -110,7 +110,7 @@ describe("RuntimeStore", () => {
         const before = yield* store.runtime(project)
         const late = [
           store.observe(project, { generation: second, observed: "failed", reason: "late" }),
-          store.setDesired(project, { generation: second, desired: "stopped" }),
+          store.begin(project, { generation: second, desired: "stopped", observedMeanwhile: "starting" }),
           store.saveRecipe(project, { generation: second, recipe: recipeOf(2) }),
           store.replaceMachine(project, { from: second, recipe: recipeOf(3) }),
           store.replaceMachine(project, { from: first, recipe: recipeOf(3) }),
@@ -140,7 +140,9 @@ describe("RuntimeStore", () => {
           assert.isTrue(
             yield* store.observe(project, { generation: second, observed: "starting", reason: "boot" })
           )
-          assert.isTrue(yield* store.setDesired(project, { generation: second, desired: "running" }))
+          assert.isTrue(
+            yield* store.begin(project, { generation: second, desired: "running", observedMeanwhile: null })
+          )
           const now = Option.getOrThrow(yield* store.runtime(project))
           assert.deepInclude(now, {
             generation: second,
@@ -155,6 +157,48 @@ describe("RuntimeStore", () => {
         })
     )
 
+    it.effect(
+      "a beginning says what is wanted and what the machine is meanwhile, without the old reason",
+      () =>
+        Effect.gen(function* () {
+          const store = yield* RuntimeStore
+          const { project } = yield* newProject
+          yield* provisioned(project, "stopped")
+          yield* store.observe(project, { generation: first, observed: "failed", reason: "it broke" })
+          const begun = { generation: first, desired: "running", observedMeanwhile: "starting" } as const
+          assert.isTrue(yield* store.begin(project, begun))
+          const now = Option.getOrThrow(yield* store.runtime(project))
+          assert.deepInclude(now, { desired: "running", observed: "starting", observedReason: null })
+        })
+    )
+
+    it.effect("SP-RES-02 the refresh epoch grows in the write after which the machine is another thing", () =>
+      Effect.gen(function* () {
+        const store = yield* RuntimeStore
+        const { project } = yield* newProject
+        yield* provisioned(project, "stopped")
+        const epoch = Effect.map(store.runtime(project), (found) => Option.getOrThrow(found).refreshEpoch)
+        const beginning = (observedMeanwhile: "starting" | null) =>
+          store.begin(project, { generation: first, desired: "running", observedMeanwhile })
+        const seen = (observed: "running" | "stopped") =>
+          store.observe(project, { generation: first, observed, reason: null })
+        const writes = [
+          [1, beginning("starting")],
+          [1, beginning("starting")],
+          [1, beginning(null)],
+          [2, seen("running")],
+          [2, seen("running")],
+          [3, seen("stopped")],
+          [3, store.saveRecipe(project, { generation: first, recipe: recipeOf(1) })],
+          [4, store.replaceMachine(project, { from: first, recipe: recipeOf(2) })]
+        ] as const
+        for (const [expected, write] of writes) {
+          assert.isTrue(yield* write)
+          assert.strictEqual(yield* epoch, expected)
+        }
+      })
+    )
+
     it.effect("a node is written once and its name and time renewed, and the sweep walks in order", () =>
       Effect.gen(function* () {
         const store = yield* RuntimeStore
@@ -166,17 +210,14 @@ describe("RuntimeStore", () => {
           [nodeHere]
         )
         assert.deepStrictEqual(node, { name: "two", renewed: true })
-        const projects = [
-          (yield* newProject).project,
-          (yield* newProject).project,
-          (yield* newProject).project
-        ]
+        const [oldest, next] = [(yield* newProject).project, (yield* newProject).project]
+        const projects = [oldest, next, (yield* newProject).project]
         for (const project of projects) yield* store.createIfMissing(project)
-        assert.isFalse(yield* store.createIfMissing(projects[0] ?? (0 as never)))
-        const page = yield* store.page({ after: (projects[0] ?? 0) - 1, limit: 2 })
+        assert.isFalse(yield* store.createIfMissing(oldest))
+        const page = yield* store.page({ after: oldest - 1, limit: 2 })
         assert.deepStrictEqual(
           page.map(({ project }) => project),
-          projects.slice(0, 2)
+          [oldest, next]
         )
       })
     )

@@ -1,6 +1,6 @@
 /**
- * A socket between a handle and the server that can lose an answer or hold answers back: what no server can be asked
- * to do by itself.
+ * A socket between a handle and the server that can lose an answer, hold answers back, spoil a request or count them:
+ * what no server can be asked to do by itself.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -19,13 +19,12 @@ const socketName = ".s.PGSQL.5432"
 const between = (
   server: string,
   onAnswer: (chunk: Buffer, client: Socket, upstream: Socket) => void,
-  onRequest: (chunk: Buffer, client: Socket) => void
+  onRequest: (chunk: Buffer, client: Socket) => Buffer | void
 ) =>
   createServer((client) => {
     const upstream = createConnection(join(server, socketName))
     client.on("data", (chunk) => {
-      onRequest(chunk, client)
-      upstream.write(chunk)
+      upstream.write(onRequest(chunk, client) ?? chunk)
     })
     upstream.on("data", (chunk) => onAnswer(chunk, client, upstream))
     for (const [one, other] of [
@@ -53,14 +52,16 @@ const listening = (
       })
   ).pipe(Effect.map(({ folder }) => ({ address: { ...real, host: folder } })))
 
-/** Drops the connection in the moment in which the server has answered COMMIT. */
-export const losingCommits = (real: CloneShape["address"]) =>
+const handOver = (chunk: Buffer, client: Socket): void => void client.write(chunk)
+
+/** Drops the connection in the moment in which the server has answered a statement with this tag. */
+export const losingAnswer = (real: CloneShape["address"], tag: string) =>
   listening(
     real,
     between(
       real.host,
       (chunk, client, upstream) => {
-        if (!chunk.includes("COMMIT\0")) return void client.write(chunk)
+        if (!chunk.includes(`${tag}\0`)) return handOver(chunk, client)
         client.destroy()
         upstream.destroy()
       },
@@ -68,25 +69,52 @@ export const losingCommits = (real: CloneShape["address"]) =>
     )
   )
 
-/** Once `begin` has passed, hands no answer over before `commit` has passed too. */
-export const answeringAfterCommit = (real: CloneShape["address"]) => {
-  const waiting = new Map<Socket, { committed: boolean; readonly kept: Array<Buffer> }>()
+/** Once a request with `first` has passed, hands no answer over before one with `last` has passed too. */
+export const answeringAfter = (real: CloneShape["address"], first: string, last: string) => {
+  const waiting = new Map<Socket, { passed: boolean; readonly kept: Array<Buffer> }>()
   return listening(
     real,
     between(
       real.host,
       (chunk, client) => {
         const state = waiting.get(client)
-        if (state === undefined || state.committed) return void client.write(chunk)
+        if (state === undefined || state.passed) return handOver(chunk, client)
         state.kept.push(chunk)
       },
       (chunk, client) => {
-        if (chunk.includes("begin\0")) waiting.set(client, { committed: false, kept: [] })
+        if (!waiting.has(client) && chunk.includes(first)) waiting.set(client, { passed: false, kept: [] })
         const state = waiting.get(client)
-        if (state === undefined || !chunk.includes("commit\0")) return
-        state.committed = true
+        if (state === undefined || !chunk.includes(last)) return
+        state.passed = true
         for (const each of state.kept) client.write(each)
       }
     )
   )
+}
+
+/** Spoils every BEGIN, so that the server refuses it. */
+export const refusingBegin = (real: CloneShape["address"]) =>
+  listening(
+    real,
+    between(real.host, handOver, (chunk) =>
+      Buffer.from(chunk.toString("latin1").replaceAll("begin isolation", "begin isolatiom"), "latin1")
+    )
+  )
+
+/** Keeps requests that contain `mark` for itself, and tells of each. */
+export const swallowing = (real: CloneShape["address"], mark: string, tell: () => void) =>
+  listening(
+    real,
+    between(real.host, handOver, (chunk) => {
+      if (!chunk.includes(mark)) return undefined
+      tell()
+      return Buffer.alloc(0)
+    })
+  )
+
+/** Counts what the client writes: each write of a client that waits for its answers arrives as one piece. */
+export const counting = (real: CloneShape["address"]) => {
+  let writes = 0
+  const server = between(real.host, handOver, () => void (writes += 1))
+  return Effect.map(listening(real, server), ({ address }) => ({ address, writes: () => writes }))
 }

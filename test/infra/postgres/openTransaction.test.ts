@@ -15,7 +15,7 @@ import { Clone } from "../../support/clone.ts"
 import { pluginSchema } from "../../support/schemas.ts"
 import { makeBarrier, waitingForLocks } from "../../support/sideBySide.ts"
 import { inTime, waitFor } from "../../support/waiting.ts"
-import { losingCommits } from "./cuttingProxy.ts"
+import { losingAnswer } from "./cuttingProxy.ts"
 import { atRoot, ids, insert, inside, scratch } from "./scratch.ts"
 
 const run = <A, E>(effect: Effect.Effect<A, E, PluginDb | Clone>, connectionsMax = 4) =>
@@ -190,7 +190,7 @@ describe("a transaction that does not commit", () => {
 describe("COMMIT", () => {
   it.live("BX-04 is unknown when its answer is lost, although the server has committed", () =>
     Effect.gen(function* () {
-      const { address } = yield* losingCommits((yield* Clone).address)
+      const { address } = yield* losingAnswer((yield* Clone).address, "COMMIT")
       const db = yield* Db.make({ address, schema: pluginSchema, connectionsMax: 1 })
       const failure = yield* Effect.flip(db.transaction("unanswered", insert(1)))
       assert.deepStrictEqual(failure, new CommitUnknown({ operation: "unanswered" }))

@@ -258,6 +258,7 @@ export const queued = Effect.gen(function* () {
   return { ...scene, operation }
 })
 
+/** A worker of the dispatcher, which may not fail. */
 export const succeed = (operation: Operation) =>
   Effect.orDie(settleOperation(operation, { state: "succeeded" }))
 

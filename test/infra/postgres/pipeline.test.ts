@@ -9,7 +9,7 @@ import * as Db from "../../../src/infra/postgres/PluginDb.ts"
 import { Clone } from "../../support/clone.ts"
 import { pluginSchema } from "../../support/schemas.ts"
 import { inTime } from "../../support/waiting.ts"
-import { answeringAfterCommit, losingCommits } from "./cuttingProxy.ts"
+import { answeringAfter, losingAnswer, refusingBegin } from "./cuttingProxy.ts"
 import { ids, scratch, statement } from "./scratch.ts"
 
 const run = <A, E>(effect: Effect.Effect<A, E, PluginDb | Clone>) => effect.pipe(Effect.provide(scratch(1)))
@@ -30,7 +30,7 @@ describe("PluginDb.pipelined", () => {
 
   it.live("sends everything before it waits: no answer is needed for COMMIT to leave", () =>
     Effect.gen(function* () {
-      const { address } = yield* answeringAfterCommit((yield* Clone).address)
+      const { address } = yield* answeringAfter((yield* Clone).address, "begin ", "commit\0")
       const db = yield* Db.make({ address, schema: pluginSchema, connectionsMax: 1 })
       yield* inTime("it is committed", db.pipelined("at once", [add(1), add(2), add(3)]))
       assert.deepStrictEqual(yield* ids, [1, 2, 3])
@@ -100,11 +100,21 @@ describe("PluginDb.pipelined", () => {
 
   it.live("BX-04 is unknown when the answer of its COMMIT is lost, although the server has committed", () =>
     Effect.gen(function* () {
-      const { address } = yield* losingCommits((yield* Clone).address)
+      const { address } = yield* losingAnswer((yield* Clone).address, "COMMIT")
       const db = yield* Db.make({ address, schema: pluginSchema, connectionsMax: 1 })
       const failure = yield* Effect.flip(db.pipelined("unanswered", [add(1)]))
       assert.deepStrictEqual(failure, new CommitUnknown({ operation: "unanswered" }))
       assert.deepStrictEqual(yield* ids, [1])
+    }).pipe(Effect.scoped, run)
+  )
+
+  it.live("stores nothing when the server refuses BEGIN: what follows meets a session that only reads", () =>
+    Effect.gen(function* () {
+      const { address } = yield* refusingBegin((yield* Clone).address)
+      const db = yield* Db.make({ address, schema: pluginSchema, connectionsMax: 1 })
+      const failure = yield* Effect.flip(db.pipelined("refused", [add(1), statement("select 1")]))
+      assert.deepInclude(failure, { _tag: "StorageFailure", operation: "refused", state: "42601" })
+      assert.deepStrictEqual(yield* ids, [])
     }).pipe(Effect.scoped, run)
   )
 

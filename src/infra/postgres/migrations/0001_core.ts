@@ -6,10 +6,28 @@
  *     projects 1─1 project_deletions   no foreign key: the record outlives its Project
  *     require_active_project(id)       the host's admission guard, called inside a plugin's transaction
  *     require_access, require_owner    the account again, in the transaction that acts for it
+ *     require_room()                   trigger: a table, or what it holds for one owner, stays below its bound
  *
- * A guard of ours raises SQLSTATE class HF: HF001 the Project is not active, HF002 the account has no access.
+ * A guard of ours raises SQLSTATE class HF: HF001 the Project is not active, HF002 the account has no access, HF003
+ * the table is full; the constraint of the error is then the name of the trigger.
  */
+import {
+  pluginsMax,
+  projectMembershipsMax,
+  tenantAccountsMax,
+  tenantProjectsMax,
+  tenantsMax
+} from "../../../domain/Bounds.ts"
 import type { Migration } from "../migrate.ts"
+
+/**
+ * Refuses inserts that bring the table beyond `rowsMax`, or beyond it for one value of `owner`. It counts without a
+ * lock: inserts of the same moment may pass together, and the next one is refused. Source: FC-15.
+ */
+export const boundedTable = (table: string, rowsMax: number, owner?: string): string =>
+  `create trigger ${table.split(".").at(-1)}_bounded after insert on ${table}
+    referencing new table as added for each statement
+    execute function core.require_room('${rowsMax}'${owner === undefined ? "" : `, '${owner}'`})`
 
 const statements = (): ReadonlyArray<string> => [
   `create table core.tenants (
@@ -110,7 +128,29 @@ const statements = (): ReadonlyArray<string> => [
     if not found then
       raise exception 'the account does not own the project' using errcode = 'HF002';
     end if;
-  end $$`
+  end $$`,
+  `create function core.require_room() returns trigger language plpgsql as $$
+  declare
+    counted text := format('(select count(*) from (select from %I.%I', tg_table_schema, tg_table_name);
+    beyond boolean;
+  begin
+    if tg_nargs = 1 then
+      counted := format('select exists (select from added) and %s limit $1 + 1) t) > $1', counted);
+    else
+      counted := format('select exists (select from (select distinct %1$I as owner from added) a
+        where %2$s where %1$I = a.owner limit $1 + 1) t) > $1)', tg_argv[1], counted);
+    end if;
+    execute counted into beyond using tg_argv[0]::bigint;
+    if beyond then
+      raise exception 'the table is full' using errcode = 'HF003', constraint = tg_name;
+    end if;
+    return null;
+  end $$`,
+  boundedTable("core.tenants", tenantsMax),
+  boundedTable("core.accounts", tenantAccountsMax, "tenant_id"),
+  boundedTable("core.projects", tenantProjectsMax, "tenant_id"),
+  boundedTable("core.memberships", projectMembershipsMax, "project_id"),
+  boundedTable("core.plugins", pluginsMax)
 ]
 
 export const coreMigrations: ReadonlyArray<Migration> = [{ version: 1, name: "core", statements }]

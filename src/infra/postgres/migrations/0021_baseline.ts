@@ -13,7 +13,9 @@
  *
  * timestamptz(3) everywhere: a value read by the daemon compares equal when it is written back.
  */
+import { nodesMax } from "../../../domain/Bounds.ts"
 import type { Migration } from "../migrate.ts"
+import { boundedTable } from "./0001_core.ts"
 import { operationFunctions } from "./0021_operations.ts"
 
 const metrics = `('cpu_usec', 'memory_bytes', 'memory_peak_bytes', 'disk_bytes', 'io_read_bytes', 'io_write_bytes', 'net_rx_bytes', 'net_tx_bytes', 'pids')`
@@ -36,6 +38,7 @@ const statements = (): ReadonlyArray<string> => [
     name text not null,
     last_seen_at timestamptz(3) not null default now()
   )`,
+  boundedTable("nodes", nodesMax),
   `create table runtimes (
     project_id bigint primary key references core.projects (id) on delete restrict,
     generation bigint not null default 1 check (generation >= 1),
@@ -94,6 +97,8 @@ const statements = (): ReadonlyArray<string> => [
   )`,
   `create index runtime_operations_by_project on runtime_operations (project_id, row_id)`,
   `create index runtime_operations_by_account on runtime_operations (account_id, row_id)`,
+  // Neither column ever changes: one receipt a removed Project, in the order of the removals.
+  `create index runtime_operations_of_removals on runtime_operations (row_id) where action = 'delete'`,
   `create table runtime_logs (
     row_id bigint generated always as identity primary key,
     project_id bigint not null,

@@ -168,7 +168,8 @@ const settleOperation = `create function settle_operation(
     end if;
     delete from live_operations where project_id = settled.project_id and row_id = p_row;
     if p_observed is not null then
-      update runtimes set observed = p_observed, observed_reason = p_reason, changed_at = now()
+      update runtimes set observed = p_observed, observed_reason = p_reason,
+        refresh_epoch = refresh_epoch + (observed <> p_observed)::int, changed_at = now()
         where project_id = settled.project_id and generation = p_generation;
     end if;
     select row_id into boundary from runtime_operations where project_id = settled.project_id
