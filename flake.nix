@@ -9,7 +9,7 @@
     let
       systems = [ "x86_64-linux" "aarch64-linux" ];
       forEachSystem = build: nixpkgs.lib.genAttrs systems (system: build nixpkgs.legacyPackages.${system});
-      tools = pkgs: [ pkgs.nodejs_24 pkgs.postgresql_18 pkgs.bubblewrap pkgs.openssh pkgs.git pkgs.util-linux ];
+      tools = pkgs: [ pkgs.nodejs_24 pkgs.postgresql_18 pkgs.bubblewrap pkgs.socat pkgs.openssh pkgs.git pkgs.util-linux ];
     in
     {
       devShells = forEachSystem (pkgs: {

@@ -93,7 +93,7 @@ const machine = ({
 const installing = (bin: string): string =>
   `case "$*" in *bubblewrap*) printf '#!/bin/sh\\n' > ${bin}/bwrap; chmod +x ${bin}/bwrap;; esac`
 
-const all = ["bwrap", "git", "ssh"]
+const all = ["bwrap", "socat", "git", "ssh"]
 
 describe("scripts/setup", () => {
   it("is a script that sh can parse", () => {
@@ -137,11 +137,11 @@ describe("scripts/setup", () => {
   })
 
   const managers: ReadonlyArray<readonly [string, string]> = [
-    ["apt-get", "apt-get install -y --no-install-recommends bubblewrap openssh-client"],
-    ["dnf", "dnf install -y bubblewrap openssh-clients"],
-    ["apk", "apk add --no-cache bubblewrap openssh-client-default"],
-    ["pacman", "pacman -S --noconfirm --needed bubblewrap openssh"],
-    ["zypper", "zypper --non-interactive install bubblewrap openssh-clients"]
+    ["apt-get", "apt-get install -y --no-install-recommends bubblewrap socat openssh-client"],
+    ["dnf", "dnf install -y bubblewrap socat openssh-clients"],
+    ["apk", "apk add --no-cache bubblewrap socat openssh-client-default"],
+    ["pacman", "pacman -S --noconfirm --needed bubblewrap socat openssh"],
+    ["zypper", "zypper --non-interactive install bubblewrap socat openssh-clients"]
   ]
   for (const [manager, line] of managers) {
     it(`as root it installs only what is missing, with ${manager}`, () => {
@@ -151,7 +151,7 @@ describe("scripts/setup", () => {
   }
 
   it("a stale list of packages is refreshed once, after the first try", () => {
-    const { bin, run } = machine({ commands: ["git", "ssh"] })
+    const { bin, run } = machine({ commands: ["socat", "git", "ssh"] })
     const body = `[ "$1" = update ] && { touch ${bin}/fresh; exit 0; }; [ -e ${bin}/fresh ] || exit 100; ${installing(bin)}`
     Fs.writeFileSync(Path.join(bin, "apt-get"), `#!/bin/sh\n${body}\n`, { mode: 0o755 })
     const ran = run()
@@ -160,7 +160,7 @@ describe("scripts/setup", () => {
   })
 
   it("without root it prints the exact line and goes on", () => {
-    const { run } = machine({ userId: 1_000, commands: ["git", "ssh", "apt-get"] })
+    const { run } = machine({ userId: 1_000, commands: ["socat", "git", "ssh", "apt-get"] })
     const ran = run()
     assert.strictEqual(ran.status, 0)
     assert.include(ran.stdout, "run as root: apt-get install -y --no-install-recommends bubblewrap")
@@ -175,13 +175,13 @@ describe("scripts/setup", () => {
     const sudoing = 'shift; "$@"'
     const allowed = machine({
       userId: 1_000,
-      commands: ["git", "ssh", "apt-get", "true"],
+      commands: ["socat", "git", "ssh", "apt-get", "true"],
       scripts: { sudo: sudoing }
     })
     assert.isTrue(allowed.run().calls.some((call) => call.startsWith("apt-get install")))
     const asking = machine({
       userId: 1_000,
-      commands: ["git", "ssh", "apt-get"],
+      commands: ["socat", "git", "ssh", "apt-get"],
       scripts: { sudo: "exit 1" }
     })
     const ran = asking.run()
@@ -195,10 +195,14 @@ describe("scripts/setup", () => {
 
   it("a package manager that fails prints the line to run and goes on, but not with CI=true", () => {
     const failing = { "apt-get": "exit 100" }
-    const laptop = machine({ commands: ["git", "ssh"], scripts: failing }).run()
+    const laptop = machine({ commands: ["socat", "git", "ssh"], scripts: failing }).run()
     assert.strictEqual(laptop.status, 0)
     assert.include(laptop.stdout, "run as root: apt-get install")
-    const ci = machine({ commands: ["git", "ssh"], scripts: failing, environment: { CI: "true" } }).run()
+    const ci = machine({
+      commands: ["socat", "git", "ssh"],
+      scripts: failing,
+      environment: { CI: "true" }
+    }).run()
     assert.strictEqual(ci.status, 1)
     assert.include(ci.stderr, "bubblewrap is missing")
     assert.isFalse(ci.calls.some((call) => call.startsWith("npm")))

@@ -10,6 +10,7 @@ import { daemonLayer, makeStateDirectory } from "./guestHarness.ts"
 import { absenceCases } from "./supervisorAbsence.ts"
 import { commandCases } from "./supervisorCommands.ts"
 import { lifeCases } from "./supervisorLife.ts"
+import { portCases } from "./supervisorPorts.ts"
 import { wallCases } from "./supervisorWalls.ts"
 
 /** Declares every case against one daemon with a state directory of its own. */
@@ -22,5 +23,6 @@ export const supervisorSuite = (kind: SupervisorKind, guestsAtOnce: number): voi
     wallCases(it, stateDirectory)
     lifeCases(it, stateDirectory)
     absenceCases(it, stateDirectory, guestsAtOnce)
+    portCases(it, stateDirectory)
   })
 }

@@ -85,6 +85,60 @@ export const lifeCases = (it: GuestMethods, stateDirectory: string): void => {
     })
   )
 
+  it.effect("a signal reaches the main command alone, and its end by one is kept", () =>
+    Effect.gen(function* () {
+      const supervisor = yield* GuestSupervisor
+      const spec = makeSpec({
+        argv: [
+          "sh",
+          "-c",
+          'for s in HUP USR1 USR2; do trap "echo $s >>/workspace/seen" $s; done; echo set >/workspace/seen; while :; do sleep 0.01; done'
+        ]
+      })
+      const seen = Effect.map(run(spec.sandbox, ["cat", "/workspace/seen"]), ({ stdout }) => stdout)
+      const eventuallySeen = (text: string) =>
+        eventually(
+          `the main command has seen ${text}`,
+          Effect.map(seen, (all) => all === text)
+        )
+      yield* withGuest(spec, () =>
+        Effect.gen(function* () {
+          yield* eventuallySeen("set\n")
+          yield* supervisor.signal(spec.sandbox, "USR1")
+          yield* eventuallySeen("set\nUSR1\n")
+          yield* supervisor.signal(spec.sandbox, "HUP")
+          yield* eventuallySeen("set\nUSR1\nHUP\n")
+          if (supervisor.capabilities.pause) {
+            yield* supervisor.pause(spec.sandbox)
+            const refused = yield* Effect.flip(supervisor.signal(spec.sandbox, "USR2"))
+            expect(refused).toMatchObject({ code: "invalid_guest_state", state: "paused" })
+            yield* supervisor.resume(spec.sandbox)
+          }
+          yield* supervisor.signal(spec.sandbox, "KILL")
+          yield* eventually(
+            "the guest is gone",
+            Effect.map(supervisor.inspect(spec.sandbox), ({ _tag }) => _tag === "Gone")
+          )
+          expect(yield* supervisor.inspect(spec.sandbox)).toMatchObject({ exit: { exitCode: 137 } })
+        })
+      )
+    })
+  )
+
+  it.effect("a guest without a main command has nothing to signal, and stays", () =>
+    Effect.gen(function* () {
+      const supervisor = yield* GuestSupervisor
+      const spec = makeSpec()
+      yield* withGuest(spec, () =>
+        Effect.gen(function* () {
+          const refused = yield* Effect.flip(supervisor.signal(spec.sandbox, "TERM"))
+          expect(refused).toMatchObject({ code: "not_supported" })
+          expect((yield* supervisor.inspect(spec.sandbox))._tag).toBe("Running")
+        })
+      )
+    })
+  )
+
   it.effect("a main command that ends takes the guest and all its processes with it", () =>
     Effect.gen(function* () {
       const supervisor = yield* GuestSupervisor

@@ -31,10 +31,12 @@ export const SeenGroup = Data.taggedEnum<SeenGroup>()
 
 /**
  * What the machine shows under init's recorded pid. A zombie is `Gone`: it runs nothing any more. A process with
- * another start time is `Gone` too: the pid was given to somebody else. Source: RG-RUN-04.
+ * another start time is `Gone` too: the pid was given to somebody else. Pid and start time alone do not make it the
+ * guest's: `isOfGuest` tells that it is in every recorded cgroup or, without any, sees the private mounts. Source:
+ * RG-RUN-04.
  */
 export type SeenInit = Data.TaggedEnum<{
-  Alive: { readonly inEveryGroup: boolean }
+  Alive: { readonly isOfGuest: boolean }
   Gone: {}
   /** The machine would not tell: never read as absence. */
   Unreadable: {}
@@ -113,11 +115,11 @@ const decidePrepared = (facts: GuestFacts, launch: PreparedLaunch): GuestObserva
 }
 
 /** A recorded guest whose init is alive. */
-const decideAlive = (facts: GuestFacts, identity: GuestIdentity, isMember: boolean): GuestObservation => {
-  if (identity.groups.length > 0 && !isMember) {
-    return uncertain(
-      `process ${identity.init.pid} is the recorded init and is not in every cgroup of the guest`
-    )
+const decideAlive = (facts: GuestFacts, identity: GuestIdentity, isOfGuest: boolean): GuestObservation => {
+  if (!isOfGuest) {
+    const lacks =
+      identity.groups.length > 0 ? "is not in every cgroup of the guest" : "does not see the guest's files"
+    return uncertain(`process ${identity.init.pid} is the recorded init and ${lacks}`)
   }
   return facts.frozen
     ? GuestObservation.cases.Paused.make({ identity })
@@ -157,7 +159,7 @@ const decideRecorded = (facts: GuestFacts, identity: GuestIdentity): GuestObserv
   const doubt = groupsDoubt(identity.groups, facts.groups)
   if (doubt !== null) return uncertain(doubt)
   return SeenInit.$match(facts.init, {
-    Alive: ({ inEveryGroup }) => decideAlive(facts, identity, inEveryGroup),
+    Alive: ({ isOfGuest }) => decideAlive(facts, identity, isOfGuest),
     Gone: () => decideEnded(facts, identity),
     Unreadable: () => uncertain(`process ${identity.init.pid} could not be looked at`)
   })

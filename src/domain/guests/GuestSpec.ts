@@ -39,6 +39,8 @@ export class GuestCapabilities extends Schema.Class<GuestCapabilities>("holdfast
   /** Whether each guest has a host user of its own. False where the daemon is not root. */
   privateUser: Schema.Boolean,
   seccomp: Schema.Boolean,
+  /** Whether a port of the guest can be reached by a socket of the host. */
+  ports: Schema.Boolean,
   proof: Schema.Literals(["cgroup", "process"])
 }) {}
 
@@ -52,6 +54,10 @@ export class GuestCommand extends Schema.Class<GuestCommand>("holdfast/GuestComm
   standardInput: Schema.NullOr(Schema.Uint8Array),
   timeoutMillis: Schema.Int
 }) {}
+
+/** Signals that may be sent to a guest's main command. Stopping and continuing it is what pause and resume are for. */
+export const GuestSignal = Schema.Literals(["HUP", "INT", "QUIT", "KILL", "USR1", "USR2", "TERM"])
+export type GuestSignal = typeof GuestSignal.Type
 
 /** What a command in a guest tells, in order. `Exited` is the last event, exactly once. */
 export const ExecutionEvent = Schema.TaggedUnion({

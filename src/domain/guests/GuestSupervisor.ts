@@ -16,6 +16,7 @@ import {
   type GuestCapabilities,
   type GuestCommand,
   type GuestSample,
+  type GuestSignal,
   type GuestSpec,
   SupervisorKind
 } from "./GuestSpec.ts"
@@ -128,12 +129,26 @@ export class GuestSupervisor extends Context.Service<
     readonly resume: (
       sandbox: SandboxId
     ) => Effect.Effect<void, GuestFailure | GuestStateRefused | GuestCallUnsupported>
+    /** Sends a signal to the guest's main command alone. Unsupported for a guest that only waits for commands. */
+    readonly signal: (
+      sandbox: SandboxId,
+      signal: GuestSignal
+    ) => Effect.Effect<void, GuestFailure | GuestStateRefused | GuestCallUnsupported>
     /** Asks the main process to end (TERM), waits the grace, then kills everything; idempotent. */
     readonly end: (
       sandbox: SandboxId,
       options: { readonly graceMillis: number }
     ) => Effect.Effect<GuestObservation, GuestFailure>
     readonly sample: (sandbox: SandboxId) => Effect.Effect<GuestSample, GuestFailure>
+    /**
+     * Leads a UNIX socket of mode 0600 to a TCP port of the guest's loopback, and answers the socket's path. Every call
+     * looks anew: the guest runs, the socket is held by a bridge of this guest and of nobody else, and the guest's
+     * bridges know the token. The same port again answers the same socket. Source: RG-RUN-01, RG-RUN-04.
+     */
+    readonly openPort: (
+      sandbox: SandboxId,
+      options: { readonly port: number; readonly token: string }
+    ) => Effect.Effect<string, GuestFailure | GuestStateRefused | GuestCallUnsupported>
     /** Removes the guest's empty cgroups; absent ones count as removed. Called behind a tombstone only. */
     readonly removeGroups: (sandbox: SandboxId) => Effect.Effect<void, GuestFailure>
     /** Holds the sandbox's owner lock while the scope is open; a guest's launch and a reclamation exclude each other. */

@@ -8,10 +8,11 @@ import * as Files from "node:fs"
 import { Socket } from "node:net"
 import * as Path from "node:path"
 import * as Bounds from "../../domain/Bounds.ts"
+import type { GuestSignal } from "../../domain/guests/GuestSpec.ts"
 import type { GuestIdentity } from "../../domain/guests/GuestSupervisor.ts"
 import { agentFiles } from "./agentScript.ts"
 import type { SandboxFolder } from "./folders.ts"
-import { runProgram } from "./programs.ts"
+import type { LaunchShell } from "./launchShell.ts"
 import { makeStock } from "./stock.ts"
 
 const { O_NONBLOCK, O_RDWR } = Files.constants
@@ -117,29 +118,34 @@ const expectAnswer = (waiting: Waiting, verb: string, subject: string): Expected
   }
 }
 
+export interface AgentLinkOptions {
+  readonly identity: GuestIdentity
+  readonly folder: SandboxFolder
+  /** Host user that pipes are given to, or null where it is the daemon's own. */
+  readonly owner: number | null
+  /** Channels that are ready. */
+  readonly channels: ReadonlyArray<string>
+  readonly name: () => string
+  readonly shell: LaunchShell
+}
+
 /** Makes a batch of channels in the agent's directory by one program. */
-const makeChannels = (
-  folder: SandboxFolder,
-  name: () => string,
-  owner: number | null
-): Effect.Effect<ReadonlyArray<string>> =>
+const makeChannels = ({
+  folder,
+  name,
+  owner,
+  shell
+}: AgentLinkOptions): Effect.Effect<ReadonlyArray<string>> =>
   Effect.gen(function* () {
     const channels = Array.from({ length: Bounds.executionChannelsMadeMax }, name)
     const pipes = channels.flatMap(channelPipes).map((pipe) => Path.join(folder.agent, pipe))
-    const { status } = yield* runProgram({ argv: ["mkfifo", "-m", "600", ...pipes], stdio: "ignore" })
-    if (status !== 0) return []
+    if ((yield* shell.run(["mkfifo", "-m", "600", ...pipes])) !== 0) return []
     if (owner !== null) for (const pipe of pipes) Files.lchownSync(pipe, owner, owner)
     return channels
   })
 
-/** Opens the link. `owner`: host user that pipes are given to, or null where it is the daemon's own. */
-export const openAgentLink = (options: {
-  readonly identity: GuestIdentity
-  readonly folder: SandboxFolder
-  readonly owner: number | null
-  readonly channels: ReadonlyArray<string>
-  readonly name: () => string
-}): AgentLink => {
+/** Opens the link. */
+export const openAgentLink = (options: AgentLinkOptions): AgentLink => {
   const { folder, owner } = options
   const open = (file: string) => Files.openSync(Path.join(folder.agent, file), O_RDWR | O_NONBLOCK)
   const waiting: Waiting = new Map()
@@ -148,7 +154,7 @@ export const openAgentLink = (options: {
   const channels = makeStock({
     first: options.channels,
     keptMin: Bounds.executionChannelsKeptMin,
-    make: makeChannels(folder, options.name, owner),
+    make: makeChannels(options),
     discard: () => undefined
   })
   let isOpen = true
@@ -171,17 +177,33 @@ export const openAgentLink = (options: {
   }
 }
 
-/** Asks the agent for a sign; the pid of its main command's keeper inside, 0 without one. Undefined: no answer in time. */
-export const askAgent = (link: AgentLink, millisMax: number): Effect.Effect<number | undefined> =>
+/** Sends an order with a subject of its own and answers the number of the agent's word. Undefined: none came in time. */
+const askNumber = (
+  link: AgentLink,
+  { order, rest = "", verb }: { readonly order: string; readonly verb: string; readonly rest?: string },
+  millisMax: number
+): Effect.Effect<number | undefined> =>
   Effect.suspend(() => {
     const token = randomBytes(6).toString("hex")
-    const pong = link.expect("pong", token)
-    if (!link.order(`ping ${token}`)) {
-      pong.giveUp()
+    const answer = link.expect(verb, token)
+    if (!link.order(`${order} ${token}${rest}`)) {
+      answer.giveUp()
       return Effect.succeed(undefined)
     }
-    return pong.wordsWithin(millisMax).pipe(
+    return answer.wordsWithin(millisMax).pipe(
       Effect.map((words) => (words === undefined ? undefined : Number(words[0]))),
-      Effect.ensuring(Effect.sync(pong.giveUp))
+      Effect.ensuring(Effect.sync(answer.giveUp))
     )
   })
+
+/** Asks the agent for a sign; the pid of its main command's keeper inside, 0 without one. Undefined: no answer in time. */
+export const askAgent = (link: AgentLink, millisMax: number): Effect.Effect<number | undefined> =>
+  askNumber(link, { order: "ping", verb: "pong" }, millisMax)
+
+/** Has the main command signalled; the status of that, not 0 without a main command. Undefined: no answer in time. */
+export const signalMain = (
+  link: AgentLink,
+  signal: GuestSignal,
+  millisMax: number
+): Effect.Effect<number | undefined> =>
+  askNumber(link, { order: "signal", verb: "signalled", rest: ` ${signal}` }, millisMax)

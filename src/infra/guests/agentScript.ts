@@ -3,6 +3,7 @@
  * What it says about an execution is a claim of the guest; life, limits and absence are never taken from it.
  *
  *     in   ping ID | exec ID | term            out   pong ID KEEPER | started ID PID | done ID STATUS
+ *          signal ID NAME                                  signalled ID STATUS
  *          main PID | quit STATUS (from the keeper of the main command)
  *
  * PID 0 means that no process could be made. `exec` makes a runner, which opens its outputs before it does anything:
@@ -18,6 +19,8 @@ export const agentFiles = {
   script: "init",
   orders: "in",
   answers: "out",
+  /** Keeps a launch before its first instruction; of no use to the guest, and gone when it runs. */
+  hold: "hold",
   environment: "environment",
   main: "main",
   passwd: "passwd",
@@ -113,6 +116,10 @@ agent() {
       find_starter
       $starter /bin/sh "$h/init" run "$bond" "$id" &
       printf 'started %s %s\\n' "$id" "$!" >&4
+      ;;
+    signal)
+      [ -n "$main" ] && kill -s "$rest" "$main"
+      printf 'signalled %s %s\\n' "$id" "$?" >&4
       ;;
     main) main=$id ;;
     term) if [ -n "$main" ]; then kill -TERM "$main"; else leave 0; fi ;;

@@ -72,6 +72,19 @@ const askToEnd = (ground: Ground, observation: GuestObservation, target: Target,
   })
 
 /**
+ * Init's end comes before its monitor's word about it: a monitor that still lives gets a moment for that word. With
+ * everything else of the guest it is killed afterwards.
+ */
+const awaitReport = ({ identity }: GuestFacts, status: string): Effect.Effect<unknown> => {
+  if (identity === null || isAlive(identity.init) || !isAlive(identity.monitor)) return Effect.void
+  return waitUntil(() => !isAlive(identity.monitor), {
+    watch: status,
+    pollMillis: Bounds.guestPollMillis,
+    millisMax: Bounds.guestReportMillisMax
+  })
+}
+
+/**
  * Ends the guest, for a caller that holds the sandbox's gate. A guest that is gone is left as it is; one whose record
  * the kernel contradicts is not touched. Source: RG-DEL-06.
  */
@@ -90,6 +103,7 @@ export const endUnderGate = (
     }
     const target = targetOf(sandbox, facts)
     yield* askToEnd(ground, observation, target, graceMillis)
+    yield* awaitReport(facts, folderIn(ground, sandbox).status)
     yield* Effect.uninterruptible(killAll(target))
     yield* Effect.sync(() => forgetDesk(ground, sandbox))
     return yield* observe(ground, sandbox)

@@ -72,7 +72,12 @@ const hand = (
 
 /** Has a runner for the time of the scope; a command that has not ended by then is ended. */
 const acquireRunner = (desk: ExecutionDesk): Effect.Effect<Runner, GuestFailure, Scope.Scope> =>
-  Effect.acquireRelease(takeRunner(desk), (runner) => Effect.sync(() => releaseRunner(desk, runner)))
+  Effect.acquireRelease(takeRunner(desk), (runner) =>
+    Effect.andThen(
+      Effect.sync(() => releaseRunner(desk, runner)),
+      desk.runners.refill
+    )
+  )
 
 const acquireRun = (
   desk: ExecutionDesk,
@@ -160,8 +165,9 @@ export const executeAt = (
       })
       const runner = yield* acquireRunner(desk)
       const run = yield* acquireRun(desk, runner, command)
-      yield* desk.runners.refill
       yield* Effect.forkScoped(supervise(run, command.timeoutMillis))
+      // Not beside the command's own start: a short one is over before the next one's runner is begun.
+      yield* Effect.forkScoped(Effect.delay(desk.runners.refill, Bounds.executionRunnersDelayMillis))
       return Stream.fromQueue(run.events).pipe(
         Stream.tap((event) => Effect.sync(() => run.outputs.taken(event)))
       )

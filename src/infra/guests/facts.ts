@@ -17,7 +17,7 @@ import {
   readTombstone
 } from "./folders.ts"
 import { isAlive, readBootId } from "./kernel.ts"
-import { findWitnesses } from "./witnesses.ts"
+import { findWitnesses, isWitness } from "./witnesses.ts"
 
 const firstGeneration = Generation.make(1)
 
@@ -29,7 +29,9 @@ const seeInit = (identity: GuestIdentity | undefined): SeenInit => {
     // The machine hides the process from this user.
     return SeenInit.Unreadable()
   }
-  return SeenInit.Alive({ inEveryGroup: isMemberOfEach(identity.init.pid, identity.groups) })
+  const { groups, init, sandbox } = identity
+  const isOfGuest = groups.length > 0 ? isMemberOfEach(init.pid, groups) : isWitness(init.pid, sandbox)
+  return SeenInit.Alive({ isOfGuest })
 }
 
 const isStill = (groups: ReadonlyArray<OwnedGroup>): boolean => {

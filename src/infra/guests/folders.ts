@@ -19,7 +19,13 @@ export interface SandboxFolder {
   readonly status: string
   /** What the supervisor's program says before the guest runs. */
   readonly log: string
+  /** Words and filter that the supervisor's program reads at its start. */
+  readonly options: string
+  readonly filter: string
   readonly agent: string
+  /** Sockets that lead to the guest's ports, and what proves who holds them. */
+  readonly ports: string
+  readonly bridgeLog: string
   /** Where the next attempt's agent is made before the former one's is replaced. */
   readonly agentNew: string
   readonly run: string
@@ -43,7 +49,11 @@ export const folderAt = (directory: string): SandboxFolder => {
     lock: Path.join(directory, "owner.lock"),
     status: Path.join(directory, "status.jsonl"),
     log: Path.join(directory, "launch.log"),
+    options: Path.join(directory, "launch.options"),
+    filter: Path.join(directory, "launch.filter"),
     agent: Path.join(directory, "agent"),
+    ports: Path.join(directory, "ports"),
+    bridgeLog: Path.join(directory, "bridge.log"),
     agentNew: Path.join(directory, ".agent-new"),
     run,
     workspace: Path.join(run, "workspace"),

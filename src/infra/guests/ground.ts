@@ -23,6 +23,7 @@ import { gatherFacts } from "./facts.ts"
 import { folderOf, type SandboxFolder } from "./folders.ts"
 import { closeDesk, type ExecutionDesk, openDesk } from "./runners.ts"
 import type { LaunchKit } from "./launchKits.ts"
+import type { LaunchShell } from "./launchShell.ts"
 import type { Stock } from "./stock.ts"
 import type { Staging } from "./staging.ts"
 import type { UserIds } from "./userIds.ts"
@@ -33,7 +34,7 @@ export interface Ground {
   readonly capabilities: GuestCapabilities
   readonly bubblewrap: BubblewrapFeatures
   readonly filter: Uint8Array | null
-  readonly strays: ReadonlyArray<number>
+  readonly shell: LaunchShell
   readonly staging: Staging
   readonly userIds: UserIds
   readonly desks: Map<SandboxId, ExecutionDesk>
@@ -132,7 +133,8 @@ const adopt = (ground: Ground, identity: GuestIdentity): Effect.Effect<Execution
         folder: folderIn(ground, sandbox),
         owner: ownerOf(ground, identity),
         channels: [],
-        name: ground.channelName
+        name: ground.channelName,
+        shell: ground.shell
       })
     )
     const keeper = yield* askAgent(link, Bounds.guestPingMillisMax)

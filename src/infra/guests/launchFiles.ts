@@ -23,11 +23,17 @@ export const makeFolder = (folder: SandboxFolder): void => {
   ensureDirectory(folder.directory, openToEnter)
 }
 
-/** Names of the pipes that the agent needs from its first moment. */
-export const firstPipes = (channels: ReadonlyArray<string>): ReadonlyArray<string> => [
+/** Names of the pipes that the agent needs from its first moment; they are the guest's user's. */
+const agentPipes = (channels: ReadonlyArray<string>): ReadonlyArray<string> => [
   agentFiles.orders,
   agentFiles.answers,
   ...channels.flatMap(channelPipes)
+]
+
+/** Names of all pipes of a launch. */
+export const launchPipes = (channels: ReadonlyArray<string>): ReadonlyArray<string> => [
+  agentFiles.hold,
+  ...agentPipes(channels)
 ]
 
 const markPrefix = "launching-"
@@ -88,7 +94,7 @@ export const placeAgent = (options: {
   const { folder, owner, spec } = options
   const at = (name: string) => Path.join(folder.agentNew, name)
   if (owner !== null)
-    for (const pipe of firstPipes(options.channels)) Files.lchownSync(at(pipe), owner, owner)
+    for (const pipe of agentPipes(options.channels)) Files.lchownSync(at(pipe), owner, owner)
   const accounts = accountFiles(options.innerUserId)
   writeFor(at(agentFiles.script), agentScript, readableByAll, null)
   writeFor(at(agentFiles.passwd), accounts.passwd, readableByAll, null)

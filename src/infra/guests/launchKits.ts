@@ -10,7 +10,7 @@ import * as Files from "node:fs"
 import * as Path from "node:path"
 import * as Bounds from "../../domain/Bounds.ts"
 import { runtimeDirectory, type SandboxFolder } from "./folders.ts"
-import { firstPipes } from "./launchFiles.ts"
+import { launchPipes } from "./launchFiles.ts"
 import { lockDescriptors } from "./ownerLock.ts"
 import { makeStock, type Stock } from "./stock.ts"
 
@@ -50,7 +50,7 @@ const beginKit = (stateDirectory: string, channelName: () => string): LaunchKit 
   return {
     directory,
     descriptor,
-    channels: Array.from({ length: Bounds.executionChannelsKeptMin }, channelName)
+    channels: Array.from({ length: Bounds.executionChannelsMadeMax }, channelName)
   }
 }
 
@@ -63,7 +63,7 @@ const makeBatch = (
     const kits = Array.from({ length: Bounds.launchKitsMadeMax }, () => beginKit(stateDirectory, channelName))
     const pipes = kits.map((kit) => ({
       directory: Path.join(kit.directory, "agent"),
-      names: firstPipes(kit.channels)
+      names: launchPipes(kit.channels)
     }))
     return lockDescriptors(
       kits.map((kit) => kit.descriptor),

@@ -29,7 +29,7 @@ import {
 } from "./ground.ts"
 import { type GuestRoot, rootEntries } from "./guestRoot.ts"
 import { childrenOf, isAlive, readBootId, signalIfAlive } from "./kernel.ts"
-import { findInit, joinRefused, startLaunch, type StartedLaunch } from "./launcher.ts"
+import { findInit, startLaunch, type StartedLaunch, writeLaunch } from "./launcher.ts"
 import {
   abandonLaunches,
   forgetFormer,
@@ -126,12 +126,10 @@ export const prepare = (
   })
 type FormerGroups = ReadonlyArray<OwnedGroup>
 
-const launchTrouble = (status: number | undefined): string =>
-  status === undefined
+const launchTrouble = (started: StartedLaunch): string =>
+  isAlive(started.monitor)
     ? "the supervisor's program did not come up in time"
-    : status === joinRefused
-      ? "the launch could not join the guest's cgroups"
-      : `the supervisor's program ended with status ${status}; its words are in launch.log of the sandbox's folder`
+    : "the supervisor's program has ended; its words are in launch.log of the sandbox's folder"
 
 /** Waits until init is there and held, and makes its binding durable. */
 const recordGuest = (
@@ -145,12 +143,12 @@ const recordGuest = (
     const { attemptId, generation, runId, sandbox } = spec
     const { bootId, folder, groups, userId } = prepared
     yield* waitUntil(
-      () => started.monitorStatus() !== undefined || findInit(folder, plan, started.monitor) !== undefined,
+      () => !isAlive(started.monitor) || findInit(folder, plan, started.monitor) !== undefined,
       { watch: null, pollMillis: Bounds.guestPollMillis, millisMax: Bounds.guestLaunchMillisMax }
     )
     const init = findInit(folder, plan, started.monitor)
     if (init === undefined) {
-      return yield* guestFailure(sandbox, "launch", launchTrouble(started.monitorStatus()))
+      return yield* guestFailure(sandbox, "launch", launchTrouble(started))
     }
     const identity = new GuestIdentity({
       supervisor: ground.capabilities.supervisor,
@@ -180,18 +178,20 @@ export const launch = (ground: Ground, spec: GuestSpec, prepared: Prepared) =>
       const plan = yield* attempt(sandbox, "read the image", () =>
         planOf(ground, rootOf(ground, folder, spec), spec)
       )
-      const started = yield* startLaunch({
+      const options = {
+        shell: ground.shell,
         sandbox,
         folder,
         groups,
         plan,
         mark: launchMarkOf(folder, spec.attemptId),
         filter: ground.filter,
-        strays: ground.strays,
         enter: ground.staging.enter(userId)
-      })
+      }
+      const holder = yield* attempt(sandbox, "write the launch's files", () => writeLaunch(options))
+      const started = yield* startLaunch(options, holder)
       if (started === undefined) {
-        return yield* guestFailure(sandbox, "launch", "the shell could not be started")
+        return yield* guestFailure(sandbox, "launch", "the supervisor's program could not be started")
       }
       return yield* restore(recordGuest(ground, spec, prepared, plan, started)).pipe(
         Effect.onError(() => Effect.sync(() => signalIfAlive(started.monitor, "SIGKILL")))
@@ -200,7 +200,7 @@ export const launch = (ground: Ground, spec: GuestSpec, prepared: Prepared) =>
   )
 
 const notReady = (folder: SandboxFolder, started: StartedLaunch): string =>
-  started.monitorStatus() !== undefined || readStatus(folder).exit !== null
+  !isAlive(started.monitor) || readStatus(folder).exit !== null
     ? "the guest ended before its agent answered; see launch.log of the sandbox's folder"
     : "the guest's agent did not answer in time"
 
@@ -216,11 +216,18 @@ export const awaitReady = (
     const { channels, folder } = prepared
     const owner = ground.userIds.isPrivate ? identity.userId : null
     const link: AgentLink = yield* attempt(sandbox, "open the agent's pipes", () =>
-      openAgentLink({ identity, folder, owner, channels, name: ground.channelName })
+      openAgentLink({
+        identity,
+        folder,
+        owner,
+        channels,
+        name: ground.channelName,
+        shell: ground.shell
+      })
     )
     const desk = keepDesk(ground, openDesk(link))
     started.release()
-    const ended = waitUntil(() => started.monitorStatus() !== undefined, {
+    const ended = waitUntil(() => !isAlive(started.monitor), {
       watch: null,
       pollMillis: 20,
       millisMax: Bounds.guestReadyMillisMax

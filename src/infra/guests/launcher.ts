@@ -5,16 +5,19 @@
  * before this is called.
  */
 import * as Effect from "effect/Effect"
-import { type ChildProcess, spawn } from "node:child_process"
+import type * as Scope from "effect/Scope"
 import * as Files from "node:fs"
-import type { Writable } from "node:stream"
+import * as Path from "node:path"
 import type { ObservedProcess, OwnedGroup } from "../../domain/guests/AbsenceProof.ts"
 import type { SandboxId } from "../../domain/Identity.ts"
-import { childrenOf, innerPid, observeProcess, readIfThere } from "./kernel.ts"
-import { descriptors, type LaunchPlan } from "./launchPlan.ts"
+import { agentFiles } from "./agentScript.ts"
 import { readStatus, type SandboxFolder } from "./folders.ts"
-import { programEnvironment } from "./programs.ts"
+import { childrenOf, innerPid, observeProcess } from "./kernel.ts"
+import { descriptors, type LaunchPlan } from "./launchPlan.ts"
+import type { LaunchShell } from "./launchShell.ts"
 import { launchMark } from "./witnesses.ts"
+
+const ownerOnly = 0o600
 
 /** Status of a launch that could not join a cgroup. */
 export const joinRefused = 97
@@ -49,13 +52,12 @@ export const joining = (
 
 export interface StartedLaunch {
   readonly monitor: ObservedProcess
-  /** Lets the guest's first instruction run. */
+  /** Lets the guest's first instruction run. Not before init was found: the program has opened its files by then. */
   readonly release: () => void
-  /** Status of the monitor's end; undefined while it runs. */
-  readonly monitorStatus: () => number | undefined
 }
 
 export interface LaunchOptions {
+  readonly shell: LaunchShell
   readonly sandbox: SandboxId
   readonly folder: SandboxFolder
   readonly groups: ReadonlyArray<OwnedGroup>
@@ -65,95 +67,68 @@ export interface LaunchOptions {
   readonly enter: ReadonlyArray<string>
   readonly plan: LaunchPlan
   readonly filter: Uint8Array | null
-  /** Descriptors that must not be handed on. */
-  readonly strays: ReadonlyArray<number>
 }
 
-/** Our end of a descriptor that was opened as a pipe. */
-const pipeOf = (child: ChildProcess, descriptor: number): Writable => {
-  const ends: ReadonlyArray<unknown> = child.stdio
-  const pipe = ends[descriptor] as Writable
-  // A program that has ended does not read: its status tells the story.
-  pipe.on("error", () => undefined)
-  return pipe
-}
+const { O_NONBLOCK, O_RDWR } = Files.constants
 
-const closeOnExec = 0o2000000
+const holdOf = (folder: SandboxFolder): string => Path.join(folder.agent, agentFiles.hold)
 
 /**
- * Descriptors that this process was given by whoever started it and would hand on to its children. Node opens its own
- * so that they are closed there; a stranger's pipe must not reach a guest.
+ * Writes what the program reads at its start and opens the pipe "hold", which must be there; answers its descriptor.
+ * Throws where the disk refuses.
  */
-export const findStrayDescriptors = (): ReadonlyArray<number> =>
-  Files.readdirSync("/proc/self/fd")
-    .map(Number)
-    .filter((descriptor) => {
-      if (descriptor <= descriptors.filter) return false
-      const flags = /^flags:\s+(\d+)$/m.exec(readIfThere(`/proc/self/fdinfo/${descriptor}`) ?? "")?.[1]
-      return flags !== undefined && (Number.parseInt(flags, 8) & closeOnExec) === 0
-    })
-
-/** The started program finds nothing behind a stray descriptor. */
-const strayStdio = (strays: ReadonlyArray<number>, nothing: number): ReadonlyArray<"ignore" | number> => {
-  const first = descriptors.filter + 1
-  const length = Math.max(first, ...strays.map((stray) => stray + 1)) - first
-  return Array.from({ length }, (_, at) => (strays.includes(first + at) ? nothing : "ignore"))
+export const writeLaunch = ({ filter, folder, plan }: LaunchOptions): number => {
+  const files = [
+    [folder.log, ""],
+    [folder.status, ""],
+    [folder.options, plan.options],
+    ...(filter === null ? [] : [[folder.filter, filter] as const])
+  ] as const
+  for (const [path, content] of files) Files.writeFileSync(path, content, { flag: "w", mode: ownerOnly })
+  return Files.openSync(holdOf(folder), O_RDWR | O_NONBLOCK)
 }
 
-const spawnLaunch = (options: LaunchOptions): ChildProcess => {
-  const nothing = Files.openSync("/dev/null", "r")
-  const log = Files.openSync(options.folder.log, "w", 0o600)
-  const status = Files.openSync(options.folder.status, "w", 0o600)
-  try {
-    return spawn(
-      "/bin/sh",
-      joining(
-        options.mark,
-        options.groups.map((group) => group.path),
-        [...options.enter, ...options.plan.argv]
-      ),
-      {
-        detached: true,
-        cwd: "/",
-        stdio: [
-          ...(["ignore", log, log, status, "pipe", "pipe"] as const),
-          options.filter === null ? nothing : "pipe",
-          ...strayStdio(options.strays, nothing)
-        ],
-        env: { ...programEnvironment, [launchMark]: options.sandbox }
-      }
+/** Closes the pipe once, by the caller or at the latest with the scope, and removes what only the launch reads. */
+const releasing = (folder: SandboxFolder, holder: number): Effect.Effect<() => void, never, Scope.Scope> =>
+  Effect.suspend(() => {
+    let isHeld = true
+    const release = () => {
+      if (!isHeld) return
+      isHeld = false
+      Files.closeSync(holder)
+      for (const path of [holdOf(folder), folder.options, folder.filter]) Files.rmSync(path, { force: true })
+    }
+    return Effect.as(
+      Effect.addFinalizer(() => Effect.sync(release)),
+      release
     )
-  } finally {
-    Files.closeSync(nothing)
-    Files.closeSync(log)
-    Files.closeSync(status)
-  }
-}
+  })
 
-/** Spawns the launch; `undefined` when the shell itself could not be started or ended at once. */
-export const startLaunch = (options: LaunchOptions): Effect.Effect<StartedLaunch | undefined> =>
-  Effect.callback<StartedLaunch | undefined>((resume) => {
-    const child = spawnLaunch(options)
-    let status: number | undefined
-    child.once("exit", (code) => {
-      status = code ?? 128
+/**
+ * Starts a written launch, which is held until it is released or the scope is closed. Undefined: nothing was started,
+ * or it has ended already, or the shell died meanwhile: a launch that nobody knows of ends by its missing mark.
+ */
+export const startLaunch = (
+  options: LaunchOptions,
+  holder: number
+): Effect.Effect<StartedLaunch | undefined, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const { filter, folder, groups, mark, plan, sandbox, shell } = options
+    const release = yield* releasing(folder, holder)
+    const paths = groups.map((group) => group.path)
+    const pid = yield* shell.start({
+      argv: ["/bin/sh", ...joining(mark, paths, [...options.enter, ...plan.argv])],
+      mark: [launchMark, sandbox],
+      output: folder.log,
+      written: [[descriptors.status, folder.status]],
+      read: [
+        [descriptors.options, folder.options],
+        [descriptors.filter, filter === null ? "/dev/null" : folder.filter]
+      ],
+      pipe: [descriptors.block, holdOf(folder)]
     })
-    child.once("error", () => resume(Effect.succeed(undefined)))
-    child.once("spawn", () => {
-      const monitor = observeProcess(child.pid ?? 0)
-      child.unref()
-      pipeOf(child, descriptors.options).end(options.plan.options)
-      if (options.filter !== null) pipeOf(child, descriptors.filter).end(options.filter)
-      if (monitor === undefined) return resume(Effect.succeed(undefined))
-      const block = pipeOf(child, descriptors.block)
-      resume(
-        Effect.succeed({
-          monitor,
-          release: () => void block.end("\n"),
-          monitorStatus: () => status
-        })
-      )
-    })
+    const monitor = pid === undefined ? undefined : observeProcess(pid)
+    return monitor === undefined ? undefined : { monitor, release }
   })
 
 const isInit = (pid: number): boolean => innerPid(pid) === 1

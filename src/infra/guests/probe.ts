@@ -11,14 +11,16 @@ import * as Bounds from "../../domain/Bounds.ts"
 import { GuestCapabilities, type SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import { ProbeResult } from "../../domain/guests/SupervisorChoice.ts"
 import { SandboxId } from "../../domain/Identity.ts"
+import { agentFiles } from "./agentScript.ts"
 import { type BubblewrapFeatures, bubblewrapPlan } from "./bubblewrap.ts"
 import { removeGroup } from "./cgroupControl.ts"
 import { type CgroupLayout, createGroups, detectLayout, ensureParents, noCgroups } from "./cgroups.ts"
-import { folderAt, probePrefix, runtimeDirectory, type SandboxFolder } from "./folders.ts"
+import { folderAt, probePrefix, readStatus, runtimeDirectory, type SandboxFolder } from "./folders.ts"
 import { rootEntries } from "./guestRoot.ts"
-import { findStrayDescriptors, joining, startLaunch } from "./launcher.ts"
+import { isAlive } from "./kernel.ts"
+import { findInit, joining, startLaunch, writeLaunch } from "./launcher.ts"
 import type { LaunchPlan } from "./launchPlan.ts"
-import { notStarted, runProgram } from "./programs.ts"
+import { type LaunchShell, makeLaunchShell } from "./launchShell.ts"
 import { architectureOf, denyProgram } from "./seccomp.ts"
 import { makeStaging, noStaging, type Staging } from "./staging.ts"
 import { unsharePlan } from "./unshare.ts"
@@ -37,7 +39,9 @@ export interface Surroundings {
   readonly filter: Uint8Array | null
   readonly bubblewrap: BubblewrapFeatures
   readonly isRoot: boolean
-  readonly strays: ReadonlyArray<number>
+  /** What leads a guest's ports out. */
+  readonly hasSocat: boolean
+  readonly shell: LaunchShell
 }
 
 const drawSandbox = (): SandboxId => SandboxId.make(`sb-${randomUUID()}`)
@@ -45,7 +49,7 @@ const drawSandbox = (): SandboxId => SandboxId.make(`sb-${randomUUID()}`)
 const probeLimits = { cpuMillis: 1_000, memoryBytes: 64 * 1024 ** 2, processesMax: 32 }
 
 /** Joins groups with a real process: that they can be made does not mean that they can be joined. */
-const canJoin = (layout: CgroupLayout): Effect.Effect<boolean> =>
+const canJoin = (shell: LaunchShell, layout: CgroupLayout): Effect.Effect<boolean> =>
   Effect.gen(function* () {
     const paths = yield* Effect.sync(() => {
       try {
@@ -56,20 +60,18 @@ const canJoin = (layout: CgroupLayout): Effect.Effect<boolean> =>
       }
     })
     if (paths === null) return false
-    const { status } = yield* runProgram({
-      argv: ["/bin/sh", ...joining(null, paths, ["true"])],
-      stdio: "ignore"
-    })
+    const status = yield* shell.run(["/bin/sh", ...joining(null, paths, ["true"])])
     yield* Effect.forEach(paths, removeGroup, { discard: true })
     return status === 0
   })
 
 /** The hierarchies that this daemon can really use; `none` where it may not. */
-export const usableLayout: Effect.Effect<CgroupLayout> = Effect.suspend(() => {
-  const layout = detectLayout()
-  if (layout.mode === "none") return Effect.succeed(noCgroups)
-  return Effect.map(canJoin(layout), (joined) => (joined ? layout : noCgroups))
-})
+export const usableLayout = (shell: LaunchShell): Effect.Effect<CgroupLayout> =>
+  Effect.suspend(() => {
+    const layout = detectLayout()
+    if (layout.mode === "none") return Effect.succeed(noCgroups)
+    return Effect.map(canJoin(shell, layout), (joined) => (joined ? layout : noCgroups))
+  })
 
 /** Removes what a daemon that died while it probed has left. */
 const removeFormerProbes = (stateDirectory: string): void => {
@@ -118,25 +120,29 @@ const runPlan = (
     Effect.gen(function* () {
       const userId = surroundings.isRoot ? Bounds.guestUserIdFirst - 1 : null
       const folder = yield* probeFolder(stateDirectory, userId)
-      const started = yield* startLaunch({
+      const { filter, shell, staging } = surroundings
+      const options = {
+        shell,
         sandbox: drawSandbox(),
         folder,
         groups: [],
         mark: null,
-        enter: userId === null ? [] : surroundings.staging.enter(userId),
+        enter: userId === null ? [] : staging.enter(userId),
         plan: planFor(folder),
-        filter: surroundings.filter,
-        strays: surroundings.strays
-      })
-      if (started === undefined) return notStarted
+        filter
+      }
+      yield* shell.run(["mkfifo", "-m", "600", Path.join(folder.agent, agentFiles.hold)])
+      const started = yield* startLaunch(options, yield* Effect.sync(() => writeLaunch(options)))
+      if (started === undefined) return undefined
+      const { monitor } = started
+      const waiting = { watch: null, pollMillis: 2, millisMax: Bounds.supervisorProbeMillisMax }
+      yield* waitUntil(
+        () => !isAlive(monitor) || findInit(folder, options.plan, monitor) !== undefined,
+        waiting
+      )
       started.release()
-      yield* waitUntil(() => started.monitorStatus() !== undefined, {
-        watch: null,
-        pollMillis: 2,
-        millisMax: Bounds.supervisorProbeMillisMax
-      })
-      if (started.monitorStatus() === undefined) process.kill(-started.monitor.pid, "SIGKILL")
-      return started.monitorStatus()
+      if (!(yield* waitUntil(() => !isAlive(monitor), waiting))) process.kill(-monitor.pid, "SIGKILL")
+      return readStatus(folder).exit?.exitCode ?? undefined
     })
   )
 
@@ -169,13 +175,14 @@ const capabilitiesOf = (surroundings: Surroundings, supervisor: SupervisorKind):
     survivesDaemon: true,
     privateUser: surroundings.isRoot,
     seccomp: supervisor === "bubblewrap" && surroundings.filter !== null,
+    ports: surroundings.isRoot && surroundings.hasSocat,
     proof: hasGroups ? "cgroup" : "process"
   })
 }
 
 const why = (status: number | undefined, kind: "bubblewrap" | "unshare"): string =>
   status === undefined
-    ? "its trial run did not end in time"
+    ? `its trial run did not come to its end; ${setUpLines[kind]}`
     : `its trial run ended with status ${status}; ${setUpLines[kind]}`
 
 export interface Probe {
@@ -224,13 +231,15 @@ export const probeMachine = (
     yield* Effect.sync(() => removeFormerProbes(stateDirectory))
     const architecture = architectureOf(process.arch)
     const staging = yield* Effect.result(isRoot ? makeStaging(stateDirectory) : Effect.succeed(noStaging))
-    const layout = yield* usableLayout
+    const shell = yield* makeLaunchShell()
+    const layout = yield* usableLayout(shell)
     const plain: Surroundings = {
       layout,
       isRoot,
+      hasSocat: (yield* shell.run(["socat", "-V"])) === 0,
       bubblewrap: { disablesUserNamespaces: false },
       staging: staging._tag === "Success" ? staging.success : noStaging,
-      strays: findStrayDescriptors(),
+      shell,
       filter: architecture === null ? null : denyProgram(architecture)
     }
     if (staging._tag === "Failure") {

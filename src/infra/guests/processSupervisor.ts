@@ -26,7 +26,7 @@ import {
 } from "../../domain/guests/SupervisorChoice.ts"
 import type { SandboxId } from "../../domain/Identity.ts"
 import { ensureDirectory, errorName } from "../filesystem/privateFiles.ts"
-import { askAgent, channelNames } from "./agentLink.ts"
+import { askAgent, channelNames, signalMain } from "./agentLink.ts"
 import { removeGroup, setFrozen } from "./cgroupControl.ts"
 import { controlGroup, groupPaths } from "./cgroups.ts"
 import { endUnderGate } from "./ending.ts"
@@ -46,8 +46,8 @@ import {
 import { makeKits } from "./launchKits.ts"
 import { makeFolder } from "./launchFiles.ts"
 import { takeOwnerLock } from "./ownerLock.ts"
+import { openPortUnderGate } from "./portBridge.ts"
 import { probeMachine } from "./probe.ts"
-import { runProgram } from "./programs.ts"
 import { closeDesk } from "./runners.ts"
 import { sampleGuest } from "./sampling.ts"
 import { checkSpec } from "./specCheck.ts"
@@ -105,10 +105,7 @@ const makeGround = (options: SupervisorOptions): Effect.Effect<Ground, Superviso
       catch: (error) => new GuestStateUnusable({ path: "runtime", why: errorName(error) })
     })
     const channelName = channelNames()
-    const env = yield* runProgram({
-      argv: ["/usr/bin/env", "--default-signal=INT,QUIT", "true"],
-      stdio: "ignore"
-    })
+    const env = yield* surroundings.shell.run(["/usr/bin/env", "--default-signal=INT,QUIT", "true"])
     const kits = yield* makeKits(stateDirectory, channelName)
     const desks: Ground["desks"] = new Map()
     yield* Effect.addFinalizer(() =>
@@ -126,9 +123,9 @@ const makeGround = (options: SupervisorOptions): Effect.Effect<Ground, Superviso
       gate: makeGate(),
       channelName,
       kits,
-      envResetsSignals: env.status === 0,
+      envResetsSignals: env === 0,
       layout: surroundings.layout,
-      strays: surroundings.strays,
+      shell: surroundings.shell,
       capabilities: choice.capabilities,
       bubblewrap: surroundings.bubblewrap,
       staging: surroundings.staging
@@ -154,6 +151,22 @@ const ping = (ground: Ground): GuestSupervisor["Service"]["ping"] =>
     const { link } = yield* deskOf(ground, identity)
     if ((yield* askAgent(link, Bounds.guestPingMillisMax)) === undefined) {
       return yield* guestFailure(sandbox, "ping", "the guest's agent does not answer")
+    }
+  })
+
+const signal = (ground: Ground): GuestSupervisor["Service"]["signal"] =>
+  Effect.fn("guests.signal")(function* (sandbox, name) {
+    const identity = yield* requireRunning(ground, sandbox, "signal")
+    const { link } = yield* deskOf(ground, identity)
+    const status = yield* signalMain(link, name, Bounds.guestPingMillisMax)
+    if (status === undefined) {
+      return yield* guestFailure(sandbox, "signal", "the guest's agent does not answer")
+    }
+    if (status !== 0) {
+      return yield* new GuestCallUnsupported({
+        call: "signal",
+        why: "the guest has no main command that runs"
+      })
     }
   })
 
@@ -183,6 +196,15 @@ const setPaused = (ground: Ground, paused: boolean): GuestSupervisor["Service"][
     if (!(yield* setFrozen(control, paused))) {
       return yield* guestFailure(sandbox, call, "the kernel did not get there in time")
     }
+  })
+
+const openPort = (ground: Ground): GuestSupervisor["Service"]["openPort"] =>
+  Effect.fn("guests.openPort")(function* (sandbox, options) {
+    yield* Effect.annotateCurrentSpan("sandbox", sandbox)
+    const open = Effect.flatMap(requireRunning(ground, sandbox, "open a port"), (identity) =>
+      openPortUnderGate(ground, identity, options)
+    )
+    return yield* ground.gate(sandbox)(open)
   })
 
 const end = (ground: Ground): GuestSupervisor["Service"]["end"] =>
@@ -246,8 +268,10 @@ export const layer = (options: SupervisorOptions): Layer.Layer<GuestSupervisor, 
       execute: execute(ground),
       pause: setPaused(ground, true),
       resume: setPaused(ground, false),
+      signal: signal(ground),
       end: end(ground),
       sample: (sandbox) => sampleGuest(ground, sandbox),
+      openPort: openPort(ground),
       removeGroups: removeGroups(ground),
       lockOwner: lockOwner(ground)
     }))

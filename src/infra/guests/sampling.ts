@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Path from "node:path"
 import * as Bounds from "../../domain/Bounds.ts"
 import { GuestSample } from "../../domain/guests/GuestSpec.ts"
-import { type GuestFailure, type GuestIdentity } from "../../domain/guests/GuestSupervisor.ts"
+import type { GuestFailure } from "../../domain/guests/GuestSupervisor.ts"
 import type { SandboxId } from "../../domain/Identity.ts"
 import { readPrivateFile } from "../filesystem/privateFiles.ts"
 import { type GroupFigures, readFigures } from "./cgroupControl.ts"
@@ -39,9 +39,13 @@ const readSafely = (path: string): string | undefined => {
   }
 }
 
-/** Without cgroups the time of ended processes is lost, so cpu stays unknown. */
-const figuresOfProcesses = (identity: GuestIdentity): GroupFigures => {
-  const pids = findWitnesses(identity.sandbox).map((each) => each.pid)
+/**
+ * Without cgroups the time of ended processes is lost, so cpu stays unknown; and where no process is seen, nothing was
+ * measured.
+ */
+export const figuresOfProcesses = (sandbox: SandboxId): GroupFigures => {
+  const pids = findWitnesses(sandbox).map((each) => each.pid)
+  if (pids.length === 0) return nothing
   const memory = pids.map(proportionalBytes)
   return {
     ...nothing,
@@ -79,7 +83,7 @@ export const sampleGuest = (ground: Ground, sandbox: SandboxId): Effect.Effect<G
     const figures = yield* attempt(sandbox, "sample", () => {
       if (!isThere) return nothing
       const { identity } = observation
-      return identity.groups.length > 0 ? readFigures(identity.groups) : figuresOfProcesses(identity)
+      return identity.groups.length > 0 ? readFigures(identity.groups) : figuresOfProcesses(sandbox)
     })
     const folder = folderIn(ground, sandbox)
     const workspace = yield* attempt(sandbox, "sample the disk", () => workspaceOf(folder))

@@ -21,6 +21,8 @@ export type ScriptedCall =
   | "end"
   | "sample"
   | "removeGroups"
+  | "openPort"
+  | "signal"
   | "lockOwner"
 
 export interface ScriptedGuest {
@@ -187,7 +189,7 @@ const factsOf = (state: ScriptedState, guest: ScriptedGuest | undefined): GuestF
   // Behind a tombstone the groups are removed and the identity is reclaimed.
   identity: guest === undefined || guest.groups === "removed" ? null : guest.identity,
   groups: guest === undefined ? [] : seenGroups(guest),
-  init: guest?.isAlive === true ? SeenInit.Alive({ inEveryGroup: true }) : SeenInit.Gone(),
+  init: guest?.isAlive === true ? SeenInit.Alive({ isOfGuest: true }) : SeenInit.Gone(),
   witnesses: 0,
   frozen: guest?.isPaused === true,
   exit: guest?.exit ?? null,

@@ -24,6 +24,7 @@ export const scriptedCapabilities = new GuestCapabilities({
   survivesDaemon: true,
   privateUser: false,
   seccomp: false,
+  ports: true,
   proof: "cgroup"
 })
 
@@ -177,9 +178,21 @@ export const layerScripted = (state: ScriptedState): Layer.Layer<GuestSupervisor
       execute: execute(state),
       pause: setPaused(state, true),
       resume: setPaused(state, false),
+      signal: (sandbox) =>
+        scripted(state, "signal", sandbox, Effect.asVoid(requireRunning(state, sandbox, "signal"))),
       end: end(state),
       sample: (sandbox): Effect.Effect<GuestSample, GuestFailure> =>
         scripted(state, "sample", sandbox, Effect.succeed(emptySample)),
+      openPort: (sandbox, { port, token }) =>
+        scripted(
+          state,
+          "openPort",
+          sandbox,
+          Effect.as(
+            requireRunning(state, sandbox, "open a port"),
+            `/scripted/${sandbox}/${port}-${token.slice(0, 8)}.sock`
+          )
+        ),
       removeGroups: removeGroups(state),
       lockOwner: lockOwner(state)
     }

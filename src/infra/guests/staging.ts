@@ -24,8 +24,11 @@ export class StagingFailed extends Schema.TaggedError<StagingFailed>()("StagingF
 }
 
 export interface Staging {
-  /** Words before a program that is to run as this user, in the staging namespace. */
-  readonly enter: (userId: number) => ReadonlyArray<string>
+  /**
+   * Words before a program that is to run as this user, in the staging namespace; with a pid also in the network of
+   * that process, which only root can enter.
+   */
+  readonly enter: (userId: number, networkOf?: number) => ReadonlyArray<string>
   /** Where a path below runtime/ or disks/ is seen there; any other path is the same. */
   readonly seenAt: (path: string) => string
 }
@@ -105,9 +108,10 @@ export const makeStaging = (stateDirectory: string): Effect.Effect<Staging, Stag
       [disksDirectory(stateDirectory), Path.join(place, "disks")]
     ] as const
     return {
-      enter: (userId) => {
+      enter: (userId, networkOf) => {
         const user = String(userId)
-        return ["nsenter", `--mount=/proc/${holder.pid}/ns/mnt`, "-G", user, "-S", user, "--"]
+        const network = networkOf === undefined ? [] : [`--net=/proc/${networkOf}/ns/net`]
+        return ["nsenter", `--mount=/proc/${holder.pid}/ns/mnt`, ...network, "-G", user, "-S", user, "--"]
       },
       seenAt: (path) => {
         const found = shown.find(([directory]) => isBelow(path, directory))

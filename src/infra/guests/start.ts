@@ -17,7 +17,7 @@ import {
 import { decideStart, type FormerLaunch } from "../../domain/guests/StartDecision.ts"
 import { readRun, type SandboxFolder } from "./folders.ts"
 import { attempt, deskUnderGate, folderIn, type Ground, guestFailure, lookAt } from "./ground.ts"
-import { firstPipes, makeFolder } from "./launchFiles.ts"
+import { launchPipes, makeFolder } from "./launchFiles.ts"
 import { placeKit } from "./launchKits.ts"
 import { awaitReady, endAttempt, launch, prepare } from "./launchSteps.ts"
 import { takeOwnerLock } from "./ownerLock.ts"
@@ -36,10 +36,10 @@ const takeLock = (
       yield* Effect.addFinalizer(() => Effect.sync(() => Files.closeSync(kit.descriptor)))
       return kit.channels
     }
-    const channels = Array.from({ length: Bounds.executionChannelsKeptMin }, ground.channelName)
+    const channels = Array.from({ length: Bounds.executionChannelsMadeMax }, ground.channelName)
     const lock = yield* takeOwnerLock(folder.lock, {
       directory: folder.agentNew,
-      names: firstPipes(channels)
+      names: launchPipes(channels)
     })
     if (lock === "taken elsewhere") {
       return yield* new GuestStateRefused({

@@ -35,11 +35,15 @@ const seesPrivateMounts = (pid: number, sandbox: SandboxId): boolean => {
 const carriesMark = (pid: number, mark: string): boolean =>
   (readOf(pid, "environ") ?? "").split("\0").includes(mark)
 
+/** Whether the process belongs to the sandbox, whichever attempt. */
+export const isWitness = (pid: number, sandbox: SandboxId): boolean =>
+  seesPrivateMounts(pid, sandbox) || carriesMark(pid, `${launchMark}=${sandbox}`)
+
 /** The living processes that belong to the sandbox, whichever attempt. */
 export const findWitnesses = (sandbox: SandboxId): ReadonlyArray<ObservedProcess> =>
   allProcesses().flatMap((pid) => {
     if (pid === process.pid) return []
     const observed = observeProcess(pid)
     if (observed === undefined) return []
-    return seesPrivateMounts(pid, sandbox) || carriesMark(pid, `${launchMark}=${sandbox}`) ? [observed] : []
+    return isWitness(pid, sandbox) ? [observed] : []
   })

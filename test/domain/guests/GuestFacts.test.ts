@@ -78,7 +78,7 @@ describe("a recorded guest", () => {
     expect(seen({ groups: [full, full], init: alive, frozen: true })._tag).toBe("Paused")
   })
   it("is uncertain when its init lives outside a cgroup of it, or cannot be looked at", () => {
-    const outside = SeenInit.Alive({ inEveryGroup: false })
+    const outside = SeenInit.Alive({ isOfGuest: false })
     expect(seen({ groups: [full, full], init: outside })._tag).toBe("Uncertain")
     expect(seen({ groups: [empty, empty], init: outside })._tag).toBe("Uncertain")
     expect(seen({ groups: [empty, empty], init: SeenInit.Unreadable() })._tag).toBe("Uncertain")
@@ -112,9 +112,8 @@ describe("a recorded guest", () => {
   it("RG-RUN-04 without cgroups is gone by init's end only when no process sees its mounts", () => {
     const bare = identity({ groups: [] })
     expect(decideObservation(facts({ identity: bare, init: alive }))._tag).toBe("Running")
-    expect(
-      decideObservation(facts({ identity: bare, init: SeenInit.Alive({ inEveryGroup: false }) }))._tag
-    ).toBe("Running")
+    const stranger = SeenInit.Alive({ isOfGuest: false })
+    expect(decideObservation(facts({ identity: bare, init: stranger }))._tag).toBe("Uncertain")
     expect(decideObservation(facts({ identity: bare }))).toMatchObject({
       _tag: "Gone",
       evidence: { _tag: "InitGone", init }

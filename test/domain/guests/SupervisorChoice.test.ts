@@ -14,6 +14,7 @@ const works = (supervisor: SupervisorKind) =>
       survivesDaemon: true,
       privateUser: true,
       seccomp: supervisor === "bubblewrap",
+      ports: false,
       proof: "cgroup"
     })
   })

@@ -21,9 +21,8 @@ describe("the proof of absence", () => {
     { first: anyGroup, second: anyGroup, number: Arbitrary.schema(Generation) },
     ({ first, number, second }) => {
       const state =
-        [SeenInit.Gone(), alive, SeenInit.Unreadable(), SeenInit.Alive({ inEveryGroup: false })][
-          number % 4
-        ] ?? alive
+        [SeenInit.Gone(), alive, SeenInit.Unreadable(), SeenInit.Alive({ isOfGuest: false })][number % 4] ??
+        alive
       const observation = decideObservation(
         facts({ identity: identity(), groups: [first, second], init: state })
       )

@@ -49,4 +49,4 @@ export const facts = (changes: Partial<GuestFacts>): GuestFacts => ({
 
 export const empty = SeenGroup.Same({ populated: false })
 export const full = SeenGroup.Same({ populated: true })
-export const alive = SeenInit.Alive({ inEveryGroup: true })
+export const alive = SeenInit.Alive({ isOfGuest: true })

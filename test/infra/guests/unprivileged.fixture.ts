@@ -29,7 +29,17 @@ const life = Effect.gen(function* () {
   const { stdout: left } = yield* shell(spec.sandbox, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
   const sample = yield* supervisor.sample(spec.sandbox)
   const pause = yield* Effect.flip(supervisor.pause(spec.sandbox))
-  return { capabilities: supervisor.capabilities, identity, said, slow, left, sample, pause: pause._tag }
+  const port = yield* Effect.flip(supervisor.openPort(spec.sandbox, { port: 80, token: "0".repeat(64) }))
+  return {
+    capabilities: supervisor.capabilities,
+    identity,
+    said,
+    slow,
+    left,
+    sample,
+    pause: pause._tag,
+    port: port._tag
+  }
 })
 
 /** A later daemon finds the launch as a crash between spawn and record leaves it. */

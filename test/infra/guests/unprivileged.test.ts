@@ -47,6 +47,7 @@ const declareCases = (kind: SupervisorKind): void => {
         expect(life.sample).toMatchObject({ cpuMicros: null, memoryPeakBytes: null })
         expect(life.sample.processes).toBeGreaterThanOrEqual(3)
         expect(life.pause).toBe("GuestCallUnsupported")
+        expect(life.port).toBe("GuestCallUnsupported")
         expect(afterCrash).toMatchObject({
           running: "Running",
           adopted: 0,
