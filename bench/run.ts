@@ -11,12 +11,17 @@ import { readArguments, usage } from "./lib/arguments.ts"
 import type { Suite } from "./lib/definition.ts"
 import { keep, linesOf } from "./lib/report.ts"
 import { runSuite } from "./lib/runSuite.ts"
+import { coldOpen } from "./suites/coldOpen.ts"
 import { enqueue } from "./suites/enqueue.ts"
 import { guests } from "./suites/guests.ts"
 import { pluginDb } from "./suites/pluginDb.ts"
+import { readers } from "./suites/readers.ts"
 import { recordWrite } from "./suites/recordWrite.ts"
 
-const suites: ReadonlyArray<Suite> = [enqueue, recordWrite, pluginDb, guests]
+const suites: ReadonlyArray<Suite> = [enqueue, recordWrite, coldOpen, readers, pluginDb, guests]
+
+/** Suites that are asked for together. */
+const groups: ReadonlyMap<string, ReadonlyArray<string>> = new Map([["registry", ["p12", "p13", "p14"]]])
 
 const resultsDirectory = join(import.meta.dirname, "results")
 
@@ -42,16 +47,15 @@ const main = async (): Promise<number> => {
     console.error(`${given}\n${usage}`)
     return 2
   }
-  const strangers = given.suites.filter((id) => !suites.some((suite) => suite.id.toLowerCase() === id))
+  const asked = given.suites.flatMap((id) => groups.get(id) ?? [id])
+  const strangers = asked.filter((id) => !suites.some((suite) => suite.id.toLowerCase() === id))
   if (strangers.length > 0) {
     console.error(
       `no such suite: ${strangers.join(", ")}; there are ${suites.map((suite) => suite.id).join(", ")}`
     )
     return 2
   }
-  const chosen = suites.filter(
-    (suite) => given.suites.length === 0 || given.suites.includes(suite.id.toLowerCase())
-  )
+  const chosen = suites.filter((suite) => asked.length === 0 || asked.includes(suite.id.toLowerCase()))
   const interruption = new AbortController()
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interruption.abort())
   const results = Effect.forEach(chosen, (suite) => runAndTell(suite, given))

@@ -55,6 +55,8 @@ export interface Suite {
   /** Figures that are printed beside it. */
   readonly beside: ReadonlyArray<string>
   readonly baseline: string
+  /** What the loads count where it is not workers, such as records or milliseconds. */
+  readonly loadName?: string
   readonly workers: ReadonlyArray<number>
   readonly targets: ReadonlyArray<Target>
   /** Sets the stage; everything is taken down with the scope. */

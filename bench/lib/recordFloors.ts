@@ -39,7 +39,7 @@ export const lastWritesMissing = ({ texts, all }: Written): ReadonlyArray<string
     : [`${missing.length} of ${wanted.length} last writes are not in the records`]
 }
 
-const textsOf = (directory: string): ReadonlyArray<string> =>
+export const textsOf = (directory: string): ReadonlyArray<string> =>
   Files.readdirSync(directory).map((name) => Files.readFileSync(Path.join(directory, name), "utf8"))
 
 /** Calls `write` in one loop without letting go of the thread, as its only user would. */
@@ -66,7 +66,7 @@ const serialLoop = (load: Load, write: (number: number) => void): Figures => {
 }
 
 /** A contender that writes into a fresh place each run and is checked against what it says it wrote. */
-const floor = (
+export const placed = (
   name: string,
   runIn: (place: string, load: Load) => Effect.Effect<Figures, unknown>,
   texts: (place: string) => ReadonlyArray<string>,
@@ -89,7 +89,7 @@ const floor = (
 
 /** The loop in C, compiled before; `template` is the file with the record's text. */
 export const nativeFloor = (program: string, template: string, place: string): Contender =>
-  floor(
+  placed(
     "C loop",
     (directory, load) =>
       Effect.tryPromise(async () => {
@@ -103,7 +103,7 @@ export const nativeFloor = (program: string, template: string, place: string): C
 
 /** The same calls in plain Node, synchronous, with nothing around them. */
 export const nodeFloor = (place: string): Contender =>
-  floor(
+  placed(
     "Node loop",
     (directory, load) =>
       Effect.sync(() => {
@@ -134,7 +134,7 @@ const openSqlite = (directory: string): DatabaseSync => {
 
 /** One row a record in SQLite, write-ahead log, flushed at every commit. */
 export const sqliteFloor = (place: string): Contender =>
-  floor(
+  placed(
     "node:sqlite, synchronous full",
     (directory, load) =>
       Effect.sync(() => {

@@ -49,7 +49,14 @@ export const linesOf = (suite: Suite, result: SuiteResult): ReadonlyArray<string
   `  load of the machine: ${result.load.map((value) => value.toFixed(2)).join(" before, ")} after`,
   "",
   ...aligned([
-    ["workers", "contender", `ratio to ${suite.baseline}`, suite.figure.name, ...suite.beside, "rounds"],
+    [
+      suite.loadName ?? "workers",
+      "contender",
+      `ratio to ${suite.baseline}`,
+      suite.figure.name,
+      ...suite.beside,
+      "rounds"
+    ],
     ...result.rows.map((row) => rowText(suite, row))
   ]),
   ...result.leftOut.map(({ name, why }) => `left out: ${name}: ${why}`),
