@@ -15,6 +15,9 @@ import {
   nodeSandboxesDefault,
   databasePoolConnectionsDefault,
   sampleIntervalMillis,
+  sandboxLifeSecondsDefault,
+  sandboxLifeSecondsMax,
+  sandboxLifeSecondsMin,
   socketPathBytesMax
 } from "../domain/Bounds.ts"
 import type { SupervisorKind } from "../domain/guests/GuestSpec.ts"
@@ -36,6 +39,8 @@ export interface DaemonSettings {
   /** As asked for; whether it exists is decided by the probe. */
   readonly supervisor: SupervisorKind | "auto" | (string & {})
   readonly capacity: NodeCapacity
+  /** The longest life that may be asked for a sandbox of the node. */
+  readonly lifeSecondsMax: number
   readonly poolConnections: number
   readonly sampleIntervalMillis: number
 }
@@ -72,6 +77,17 @@ const count = (environment: Environment, name: string, fallback: number): number
   return value
 }
 
+/** The longest life of a sandbox: a day, or what the setting says, up to a year. Source: RG figures. */
+const lifeSeconds = (environment: Environment): number => {
+  const name = "HOLDFAST_NODE_LIFE_SECONDS"
+  const value = count(environment, name, sandboxLifeSecondsDefault)
+  if (value >= sandboxLifeSecondsMin && value <= sandboxLifeSecondsMax) return value
+  throw new SettingRefused(
+    name,
+    `"${value}" is not from ${sandboxLifeSecondsMin} to ${sandboxLifeSecondsMax} seconds`
+  )
+}
+
 /** Joins flags, environment and defaults. Throws `SettingRefused`; touches nothing. */
 export const resolveSettings = (
   flags: DaemonFlags,
@@ -99,6 +115,7 @@ export const resolveSettings = (
       cpuMillis: count(environment, "HOLDFAST_NODE_CPU_MILLIS", nodeCpuMillisDefault),
       memoryBytes: count(environment, "HOLDFAST_NODE_MEMORY_BYTES", nodeMemoryBytesDefault)
     },
+    lifeSecondsMax: lifeSeconds(environment),
     poolConnections: count(environment, "HOLDFAST_POOL_CONNECTIONS", databasePoolConnectionsDefault),
     sampleIntervalMillis: count(environment, "HOLDFAST_SAMPLE_INTERVAL_MILLIS", sampleIntervalMillis)
   }

@@ -3,13 +3,11 @@
  * database, the host's schema, the plugin, then reconciliation and requests. Ends gracefully when it is interrupted:
  * the socket first, then the work in hand, the database last. Guests live on.
  */
-import * as Files from "node:fs"
 import * as Os from "node:os"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import { httpStopGraceMillis } from "../domain/Bounds.ts"
-import { readSupervisorKind } from "../domain/guests/SupervisorChoice.ts"
 import { Participants } from "../domain/host/Participants.ts"
 import { loadPlugin } from "../domain/host/pluginLoading.ts"
 import { continueDeletions } from "../domain/host/projectDeletion.ts"
@@ -19,8 +17,6 @@ import { PluginDb } from "../domain/persistence/PluginDb.ts"
 import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
 import { Registry } from "../domain/registry/Registry.ts"
 import { RuntimeStore } from "../domain/runtimes/RuntimeStore.ts"
-import { ensureStateDirectory } from "../infra/filesystem/RegistryFiles.ts"
-import { holdStateDirectory } from "../infra/filesystem/OwnerLock.ts"
 import { layerRoutes } from "../infra/http/handlers.ts"
 import { layerLocalCaller } from "../infra/http/middleware.ts"
 import * as SocketServer from "../infra/http/socketServer.ts"
@@ -36,25 +32,9 @@ import type { DaemonSettings } from "./config.ts"
 import { productVersion } from "./cli/version.ts"
 import * as Domain from "./domain.ts"
 import * as Live from "./live.ts"
+import { claimNode, nodeRoutes } from "./node.ts"
 import * as Reconcilers from "./reconcilers.ts"
 import { makePlugin, pluginSchema } from "./sandboxPlugin.ts"
-
-const homeMode = 0o711
-
-/** Makes the home directory; its parts have their own modes and checks. */
-const ensureHome = (home: string) =>
-  Effect.try({
-    try: () => {
-      Files.mkdirSync(home, { recursive: true, mode: homeMode })
-      const found = Files.lstatSync(home)
-      if (found.uid !== process.getuid?.()) throw new Error("foreign")
-    },
-    catch: () => ({
-      _tag: "HomeRefused",
-      code: "home_refused",
-      message: `the home directory ${home} cannot be made, or belongs to another user: choose another --home`
-    })
-  })
 
 /** Where the database is: the embedded cluster, started here, or the one that the settings name. */
 const database = (settings: DaemonSettings) =>
@@ -91,28 +71,20 @@ const serve = (settings: DaemonSettings) =>
     Effect.map(
       Effect.flatMap(ProjectStore, (projects) => projects.bootstrap),
       (caller) =>
-        SocketServer.layer(layerRoutes.pipe(Layer.provide(layerLocalCaller(caller))), {
-          path: settings.socketPath,
-          stopGraceMillis: httpStopGraceMillis
-        })
+        SocketServer.layer(
+          Layer.merge(
+            layerRoutes.pipe(Layer.provide(layerLocalCaller(caller))),
+            nodeRoutes(settings, Effect.succeed(true))
+          ),
+          { path: settings.socketPath, stopGraceMillis: httpStopGraceMillis }
+        )
     )
   ).pipe(Layer.provide(SystemChecks.layer({ version: productVersion })))
-
-const holderLine = (): string => `holdfast ${productVersion}, process ${process.pid} on ${Os.hostname()}`
 
 /** Everything of one daemon in the current scope; answers what ends it from outside. */
 const boot = (settings: DaemonSettings) =>
   Effect.gen(function* () {
-    const { stateDirectory } = settings
-    const supervisor = yield* Effect.fromResult(readSupervisorKind(settings.supervisor))
-    yield* ensureHome(settings.home)
-    yield* ensureStateDirectory(stateDirectory)
-    yield* holdStateDirectory(stateDirectory, holderLine())
-    const node = yield* Layer.build(
-      Live.machine({ stateDirectory, supervisor }).pipe(
-        Layer.provideMerge(Live.registry({ stateDirectory, capacity: settings.capacity }))
-      )
-    )
+    const node = yield* claimNode(settings)
     const { address, died } = yield* database(settings)
     yield* migrateHost(address)
     const db = yield* Db.make({ address, schema: pluginSchema, connectionsMax: settings.poolConnections })

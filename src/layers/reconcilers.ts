@@ -14,6 +14,7 @@ import { Executions } from "../domain/operations/Executions.ts"
 import { OperationEvents } from "../domain/operations/OperationEvents.ts"
 import { recoverClaims } from "../domain/operations/recovery.ts"
 import { Processes } from "../domain/Processes.ts"
+import { maintenanceLoop } from "../domain/registry/maintenance.ts"
 import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
 import { Registry } from "../domain/registry/Registry.ts"
 import { reconcileRuntimes } from "../domain/runtimes/reconciliation.ts"
@@ -55,12 +56,20 @@ const sweep = Effect.gen(function* () {
   yield* (yield* OperationEvents).wake
 })
 
+/** The loops of a node that has nothing but its registry; `afterPass` follows every sweep that came to its end. */
+export const layerNode = (afterPass: Effect.Effect<void>) =>
+  Layer.mergeAll(
+    forked(everySweep("the reconcile sweep", Effect.andThen(reconcileSandboxes, afterPass))),
+    forked(maintenanceLoop)
+  )
+
 /** Everything that goes on in a daemon beside its requests. */
 export const layer = (options: { readonly sampleIntervalMillis: number }) =>
   Layer.mergeAll(
     forked(everySweep("the reconcile sweep", sweep)),
     forked(dispatcher),
     forked(heartbeatLoop),
+    forked(maintenanceLoop),
     forked(Effect.flatMap(Registry, ({ node }) => samplingLoop(node, options.sampleIntervalMillis))),
     forked(pruneLoop)
   )

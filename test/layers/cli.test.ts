@@ -2,7 +2,17 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Ref from "effect/Ref"
 import * as Stream from "effect/Stream"
-import { deletionOfWeb, operation, serveScript, temporaryDirectory } from "../infra/http/scriptedServer.ts"
+import { runtimeView } from "../../src/infra/http/present.ts"
+import { statusLines } from "../../src/layers/cli/status.ts"
+import {
+  deletionOfWeb,
+  operation,
+  serveScript,
+  statusOfWeb,
+  temporaryDirectory,
+  uuid
+} from "../infra/http/scriptedServer.ts"
+import { storedRuntime } from "../infra/http/storedOperation.ts"
 import { holdfast } from "./cliHarness.ts"
 
 describe("holdfast", () => {
@@ -134,12 +144,12 @@ describe("holdfast", () => {
         yield* holdfast(["stop", "web", "--socket", socket])
         yield* holdfast(["stop", "web", "--socket", socket])
         const [first, second, third] = yield* Ref.get(sent)
-        assert.deepStrictEqual(first, {
+        assert.deepStrictEqual<unknown>(first, {
           action: "provision",
           requestId: "k",
           expectedGeneration: 3,
           parameters: { image: "host", memoryMebibytes: 256 }
-        } as never)
+        })
         assert.notStrictEqual(second!["requestId"], third!["requestId"])
       })
     )
@@ -221,4 +231,12 @@ describe("holdfast", () => {
       assert.include(ran.stdout, "guest_failure")
     })
   )
+
+  it("status says who carries the guest, and who was asked for where none lives", () => {
+    const runtime = runtimeView(storedRuntime(uuid(3)), "unshare")
+    const lines = (carriedBy: "unshare" | null) =>
+      statusLines({ ...statusOfWeb, runtime: { ...runtime, carriedBy } }, 0).join("\n")
+    assert.include(lines("unshare"), `${runtime.sandbox}, carried by unshare, image host`)
+    assert.include(lines(null), `${runtime.sandbox}, supervisor auto, image host`)
+  })
 })

@@ -40,6 +40,15 @@ describe("layers/config", () => {
     }
   )
 
+  it("RG figures a sandbox lives a day at most, or what the setting says from a minute to a year", () => {
+    const life = (text?: string) =>
+      resolveSettings({ home: "/srv/h" }, { HOLDFAST_NODE_LIFE_SECONDS: text }, nobody).lifeSecondsMax
+    assert.strictEqual(life(), 24 * 3_600)
+    for (const seconds of [60, 365 * 24 * 3_600]) assert.strictEqual(life(String(seconds)), seconds)
+    for (const seconds of [59, 365 * 24 * 3_600 + 1])
+      assert.throws(() => life(String(seconds)), SettingRefused)
+  })
+
   it("a home whose socket path would not fit is refused before anything is made", () => {
     assert.throws(() => resolveSettings({ home: `/srv/${"x".repeat(100)}` }, {}, nobody), SettingRefused)
   })

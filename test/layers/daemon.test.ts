@@ -211,6 +211,7 @@ describe("daemon", () => {
         const { runtime } = yield* status(client, "web")
         assert.deepStrictEqual(identityOf(place, runtime?.sandbox ?? ""), before.identity)
         assert.strictEqual(runtime?.generation, before.generation)
+        assert.strictEqual(runtime?.carriedBy, before.identity.supervisor, "the status says who carries it")
         const counter = yield* run(client, "web", "cat counter")
         assert.isAbove(Number(counter.text), before.counter)
         assert.strictEqual((yield* settled(client, yield* request(client, "web", "stop"))).state, "succeeded")

@@ -71,6 +71,20 @@ const endGuestsOf = (home: string): void => {
   }
 }
 
+/** A home directory; it and the guests that are left in it are gone when the scope closes. */
+export const makeHome: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
+  Effect.sync(() => {
+    const made = mkdtempSync(join(tmpdir(), "hf-daemon-"))
+    chmodSync(made, 0o711)
+    return made
+  }),
+  (made) =>
+    Effect.sync(() => {
+      endGuestsOf(made)
+      rmSync(made, { recursive: true, force: true })
+    })
+)
+
 /** A home directory and an empty database; both are gone when the scope closes. */
 export const makePlace: Effect.Effect<Place, never, Scope.Scope> = Effect.gen(function* () {
   const { host, username } = inject("cluster")
@@ -79,18 +93,7 @@ export const makePlace: Effect.Effect<Place, never, Scope.Scope> = Effect.gen(fu
   yield* Effect.acquireRelease(onServer(`create database ${database}`), () =>
     onServer(`drop database if exists ${database} with (force)`)
   )
-  const home = yield* Effect.acquireRelease(
-    Effect.sync(() => {
-      const made = mkdtempSync(join(tmpdir(), "hf-daemon-"))
-      chmodSync(made, 0o711)
-      return made
-    }),
-    (made) =>
-      Effect.sync(() => {
-        endGuestsOf(made)
-        rmSync(made, { recursive: true, force: true })
-      })
-  )
+  const home = yield* makeHome
   return { home, databaseUrl: `postgresql:///${database}?host=${encodeURIComponent(host)}&user=${username}` }
 })
 
@@ -102,34 +105,22 @@ const endOf = (child: ChildProcess): Effect.Effect<number | string> =>
     return undefined
   })
 
-/** Starts a daemon; it is killed with the scope. It need not come up: see `awaitReady` and `ended`. */
-export const startDaemon = (
-  place: Place,
-  options: { readonly killAt?: KillPoint; readonly arguments?: ReadonlyArray<string> } = {}
+/** Starts a process of ours with these arguments; it is killed with the scope. */
+export const startProcess = (
+  given: ReadonlyArray<string>,
+  killAt: KillPoint | undefined
 ): Effect.Effect<RunningDaemon, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync((): RunningDaemon => {
-      const child = spawn(
-        process.execPath,
-        [
-          entry,
-          "--home",
-          place.home,
-          "up",
-          "--database-url",
-          place.databaseUrl,
-          ...(options.arguments ?? [])
-        ],
-        {
-          stdio: ["ignore", "pipe", "pipe"],
-          env: {
-            ...process.env,
-            // Many daemons are started: what the first one has compiled is not compiled again.
-            NODE_COMPILE_CACHE: join(inject("cluster").host, "compile-cache"),
-            ...(options.killAt === undefined ? {} : { HOLDFAST_TEST_KILL_AT: JSON.stringify(options.killAt) })
-          }
+      const child = spawn(process.execPath, [entry, ...given], {
+        stdio: ["ignore", "pipe", "pipe"],
+        env: {
+          ...process.env,
+          // Many daemons are started: what the first one has compiled is not compiled again.
+          NODE_COMPILE_CACHE: join(inject("cluster").host, "compile-cache"),
+          ...(killAt === undefined ? {} : { HOLDFAST_TEST_KILL_AT: JSON.stringify(killAt) })
         }
-      )
+      })
       let output = ""
       const keep = (chunk: Buffer) => void (output = (output + chunk.toString()).slice(-outputCharactersMax))
       child.stdout?.on("data", keep)
@@ -141,6 +132,16 @@ export const startDaemon = (
         Effect.sync(() => daemon.process.kill("SIGKILL")),
         daemon.ended
       )
+  )
+
+/** Starts a daemon; it is killed with the scope. It need not come up: see `awaitReady` and `ended`. */
+export const startDaemon = (
+  { databaseUrl, home }: Place,
+  options: { readonly killAt?: KillPoint; readonly arguments?: ReadonlyArray<string> } = {}
+): Effect.Effect<RunningDaemon, never, Scope.Scope> =>
+  startProcess(
+    ["--home", home, "up", "--database-url", databaseUrl, ...(options.arguments ?? [])],
+    options.killAt
   )
 
 /** A client of whichever daemon serves the place now. */

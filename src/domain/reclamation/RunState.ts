@@ -23,6 +23,7 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type { GuestIdentity } from "../guests/GuestSupervisor.ts"
 import { SandboxId } from "../Identity.ts"
 import type { OutsideTransaction } from "../persistence/PluginDb.ts"
 import type { Tombstone } from "./Tombstone.ts"
@@ -46,6 +47,10 @@ export class RunState extends Context.Service<
   {
     /** Sandboxes with any private state, tombstones included. An entry of unknown name is a failure. */
     readonly list: Effect.Effect<ReadonlyArray<SandboxId>, RunStateFailure>
+    /** The guest that was last recorded there. It tells nothing of whether it lives. */
+    readonly readIdentity: (
+      sandbox: SandboxId
+    ) => Effect.Effect<Option.Option<GuestIdentity>, RunStateFailure>
     readonly readTombstone: (sandbox: SandboxId) => Effect.Effect<Option.Option<Tombstone>, RunStateFailure>
     /** Durable when it returns: file and folder are synced. Refuses to replace another sandbox's tombstone. */
     readonly publishTombstone: (tombstone: Tombstone) => Effect.Effect<void, RunStateFailure>

@@ -5,9 +5,12 @@
 import * as Schema from "effect/Schema"
 import { AbsenceProof } from "../guests/AbsenceProof.ts"
 import { SandboxId } from "../Identity.ts"
+import { Provenance } from "./Provenance.ts"
 
 export class Tombstone extends Schema.Class<Tombstone>("holdfast/Tombstone")({
   version: Schema.Literal(1),
   sandbox: SandboxId,
-  proof: AbsenceProof
+  proof: AbsenceProof,
+  /** Left out where it was reclaimed without a record. */
+  provenance: Schema.optionalKey(Provenance)
 }) {}

@@ -12,6 +12,7 @@ import { GuestSupervisor } from "../guests/GuestSupervisor.ts"
 import type { Generation, SandboxId } from "../Identity.ts"
 import { StepObserver } from "../StepObserver.ts"
 import { RunState } from "./RunState.ts"
+import type { Provenance } from "./Provenance.ts"
 import { Tombstone } from "./Tombstone.ts"
 
 /** The steps in their order; each may be repeated. */
@@ -27,10 +28,14 @@ const step = <A, E, R>(name: ReclamationStep, effect: Effect.Effect<A, E, R>): E
     return answer
   })
 
-/** `generation` is the one that the caller's record has reached, also when its launch was never prepared. */
+/**
+ * `generation` is the one that the caller's record has reached, also when its launch was never prepared; `provenance` is
+ * what the tombstone shall remember of that record.
+ */
 export interface ReclaimOptions {
   readonly graceMillis: number
   readonly generation?: Generation
+  readonly provenance?: Provenance
 }
 
 const prove = Effect.fnUntraced(function* (sandbox: SandboxId, generation: Generation | undefined) {
@@ -44,14 +49,19 @@ const prove = Effect.fnUntraced(function* (sandbox: SandboxId, generation: Gener
  * Publishes the tombstone with a proof that was observed under the owner lock: a launch that had got in between the
  * first proof and the lock makes it fail. A tombstone that is already there is kept, and its proof answered.
  */
-const publish = Effect.fnUntraced(function* (sandbox: SandboxId, generation: Generation | undefined) {
+const publish = Effect.fnUntraced(function* (sandbox: SandboxId, { provenance, generation }: ReclaimOptions) {
   const runState = yield* RunState
   const published = yield* runState.readTombstone(sandbox)
-  const proof = Option.isSome(published) ? published.value.proof : yield* prove(sandbox, generation)
-  yield* runState.publishTombstone(
-    Option.isSome(published) ? published.value : new Tombstone({ version: 1, sandbox, proof })
-  )
-  return proof
+  const tombstone = Option.isSome(published)
+    ? published.value
+    : new Tombstone({
+        version: 1,
+        sandbox,
+        proof: yield* prove(sandbox, generation),
+        ...(provenance === undefined ? {} : { provenance })
+      })
+  yield* runState.publishTombstone(tombstone)
+  return tombstone.proof
 })
 
 const endAndProve = Effect.fnUntraced(function* (sandbox: SandboxId, options: ReclaimOptions) {
@@ -78,7 +88,7 @@ export const reclaimSandbox = Effect.fn("reclamation.reclaimSandbox")(function* 
   return yield* Effect.scoped(
     Effect.gen(function* () {
       yield* step("lock", supervisor.lockOwner(sandbox))
-      const proof: AbsenceProof = yield* step("tombstone", publish(sandbox, options.generation))
+      const proof: AbsenceProof = yield* step("tombstone", publish(sandbox, options))
       yield* step("groups", supervisor.removeGroups(sandbox))
       yield* step("files", runState.reclaim(sandbox))
       return proof

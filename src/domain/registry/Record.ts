@@ -4,6 +4,7 @@
  */
 import * as Schema from "effect/Schema"
 import { Generation, NodeId, SandboxId } from "../Identity.ts"
+import { RequestOrigin, StatusMoment } from "../reclamation/Provenance.ts"
 
 /** `Failed` keeps its charge until a delete proves absence. Source: RG figures. */
 export const SandboxStatus = Schema.Literals([
@@ -47,7 +48,11 @@ export class SandboxRecord extends Schema.Class<SandboxRecord>("holdfast/Sandbox
   statusReason: Schema.NullOr(Schema.String),
   deletion: Schema.NullOr(DeletionIntent),
   /** 64 hex digits; a secret. */
-  endpointToken: Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/))
+  endpointToken: Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/)),
+  /** Left out where it was made by a program of the host. Source: RG figures (idempotency). */
+  origin: Schema.optionalKey(RequestOrigin),
+  /** States that it took since its creation as Pending, oldest first; of many the newest. For people. */
+  history: Schema.optionalKey(Schema.Array(Schema.Struct({ ...StatusMoment.fields, status: SandboxStatus })))
 }) {}
 
 /** Content of `records/sb-<uuid>.json`. */
@@ -62,6 +67,9 @@ export const HeaderFile = Schema.Struct({
 
 /** Content of `records/meta.json`. */
 export const MetaFile = Schema.Struct({ version: Schema.Literal(2), owner: NodeId })
+
+/** Content of `runtime/owner.json`: whose native state it is. */
+export const RuntimeOwnerFile = Schema.Struct({ version: Schema.Literal(1), owner: NodeId })
 
 /**
  * Content of a version-1 `sandboxes.json`: the whole registry in one file. Its records are read by the migration; an

@@ -13,6 +13,8 @@
  *       .records-*              0700  staging of a records directory that is not activated
  *       .records-retired-*      0700  a records directory that never was, to be removed
  *       runtime/                0711  private run state (domain/reclamation/RunState.ts)
+ *         owner.json            0600  whose native state it is; durable before any version 2 header
+ *         .owner.json-*         0600  unpublished marker
  *       disks/                  0711  disks of runtimes (domain/runtimes/Disks.ts)
  *
  * Every operation refuses links and what is not a regular file, and never waits for a pipe. Source: RG-LAY.
@@ -78,7 +80,7 @@ export class RegistryFiles extends Context.Service<
     readonly unlink: (directory: RegistryDirectory, name: string) => Effect.Effect<void, RegistryFileFailed>
     /** Makes the entries of the directory durable. */
     readonly sync: (directory: RegistryDirectory) => Effect.Effect<void, RegistryFileFailed>
-    /** Makes a directory of mode 0700 directly below the state directory. */
+    /** Makes a directory directly below the state directory: mode 0700, and 0711 for `runtime`. */
     readonly makeDirectory: (name: string) => Effect.Effect<void, RegistryFileFailed>
     /** Removes an empty directory directly below the state directory. */
     readonly removeDirectory: (name: string) => Effect.Effect<void, RegistryFileFailed>

@@ -16,8 +16,10 @@ import { findInvalidField, type SandboxRequest } from "./sandboxRequest.ts"
 
 const program = "registry.createSandbox"
 
-/** The launch that a record asks for. */
-export const specOf = (record: SandboxRecord): GuestSpec =>
+/** The launch of a record, or of a request that has no run and no attempt yet. */
+export const specOf = (
+  record: Omit<SandboxRequest, "metadata" | "lifeSeconds"> & Pick<SandboxRecord, "runId" | "attemptId">
+): GuestSpec =>
   new GuestSpec({
     sandbox: record.id,
     generation: record.generation,

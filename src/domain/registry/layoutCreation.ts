@@ -3,118 +3,99 @@
  * header of nothing: an interrupted creation is then always the migration of an empty version-1 snapshot, which the
  * next open does again, and a missing header beside records/ never means a beginning.
  *
- *     header v1, empty ─► staging + meta.json, synced ─► rename to records/, synced ─► header v2 = activation
+ *     header v1 ─► runtime/owner.json ─► unactivated records/ aside ─► staging: meta.json and every record, synced
+ *               ─► renamed to records/, synced ─► header v2, synced = activation
  *
- * What an interruption leaves has reserved names, is checked before anything is changed, and goes after the open has
- * succeeded. A version-1 header with sandboxes is the migration's work, not this file's. Source: RG-LAY-06,
- * RG-MIG-02, RG-MIG-03, RG-MIG-04.
+ * Until the last rename the version-1 header is the registry, and whatever else is there is done again from it; after
+ * it there is no way back. An activation whose outcome is unknown fails the open, and the next one reads the header
+ * that survived. Source: RG-MIG-01 to RG-MIG-05.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
+import { registryBatchMax } from "../Bounds.ts"
 import { Identifiers } from "../Identifiers.ts"
-import { type NodeId, SandboxId } from "../Identity.ts"
-import { type RegistryEntry, RegistryFileFailed, RegistryFiles } from "./RegistryFiles.ts"
+import type { NodeId } from "../Identity.ts"
+import { headerName, metaName, recordsName } from "./entryRoles.ts"
+import { observeStep } from "./observeStep.ts"
+import type { SandboxRecord } from "./Record.ts"
+import { RegistryFileFailed, RegistryFiles } from "./RegistryFiles.ts"
 
-export const headerName = "sandboxes.json"
-export const metaName = "meta.json"
-
-const isSandboxId = Schema.is(SandboxId)
-
-/** What an entry of a records directory is by its name; null: no file of the registry is called so. */
-export const roleInRecords = (name: string): "meta" | "record" | "leftover" | null => {
-  if (name === metaName) return "meta"
-  if (/^\.record-[\w-]{1,64}$/.test(name)) return "leftover"
-  return name.endsWith(".json") && isSandboxId(name.slice(0, -".json".length)) ? "record" : null
-}
-
-const isStaging = ({ name }: RegistryEntry): boolean => /^\.records-[\w-]{1,80}$/.test(name)
-const isHeaderTemporary = ({ name }: RegistryEntry): boolean => /^\.sandboxes\.json-[\w-]{1,64}$/.test(name)
-
-/** Fails unless the directory holds nothing but private files of the registry; their content does not matter. */
-export const checkRecordsDirectory = Effect.fnUntraced(function* (directory: string) {
-  const files = yield* RegistryFiles
-  for (const { name } of Option.getOrElse(yield* files.list(directory), () => [])) {
-    if (roleInRecords(name) === null) {
-      return yield* new RegistryFileFailed({
-        step: "check",
-        path: `${directory}/${name}`,
-        why: "no file of the registry has such a name: move it away"
-      })
-    }
-    yield* files.check(directory, { name, kind: "file" })
-  }
-})
-
-/** Checks what interrupted creations have left in the state directory. Changes nothing. */
-export const checkArtifacts = Effect.fnUntraced(function* (entries: ReadonlyArray<RegistryEntry>) {
-  const files = yield* RegistryFiles
-  for (const entry of entries) {
-    if (isHeaderTemporary(entry)) yield* files.check("state", { name: entry.name, kind: "file" })
-    if (!isStaging(entry)) continue
-    yield* files.check("state", { name: entry.name, kind: "directory" })
-    yield* checkRecordsDirectory(entry.name)
-  }
-})
-
-const removeStaging = Effect.fnUntraced(function* (name: string) {
-  const files = yield* RegistryFiles
-  for (const entry of Option.getOrElse(yield* files.list(name), () => [])) {
-    yield* files.unlink(name, entry.name)
-  }
-  yield* files.removeDirectory(name)
-})
-
-/** Removes what interrupted creations have left; it was checked before. */
-export const removeArtifacts = Effect.fnUntraced(function* () {
-  const files = yield* RegistryFiles
-  for (const entry of Option.getOrElse(yield* files.list("state"), () => [])) {
-    if (isStaging(entry)) yield* removeStaging(entry.name)
-    if (isHeaderTemporary(entry)) yield* files.unlink("state", entry.name)
-  }
-})
+const program = "registry.open"
 
 /** Replaces the header: created beside it, synced, renamed, the directory synced. */
-const replaceHeader = Effect.fnUntraced(function* (content: object) {
+const replaceHeader = Effect.fnUntraced(function* (
+  steps: { readonly write: string; readonly replace: string; readonly sync: string },
+  content: object
+) {
   const files = yield* RegistryFiles
   const { uuid } = yield* Identifiers
   const temporary = `.${headerName}-${yield* uuid}`
-  yield* files.create("state", temporary, JSON.stringify(content))
-  yield* files.rename("state", temporary, headerName)
-  yield* files.sync("state")
-})
-
-/** Sets aside a records/ that never was activated. Records in it cannot come of an empty snapshot, so they refuse. */
-const retire = Effect.fnUntraced(function* (entries: ReadonlyArray<RegistryEntry>) {
-  const files = yield* RegistryFiles
-  const { uuid } = yield* Identifiers
-  yield* checkRecordsDirectory("records")
-  const record = entries.find(({ name }) => roleInRecords(name) === "record")
-  if (record !== undefined) {
-    return yield* new RegistryFileFailed({
-      step: "check",
-      path: `records/${record.name}`,
-      why: "it stands beside a version-1 header without sandboxes: restore the header that belongs to it"
-    })
-  }
-  yield* files.rename("state", "records", `.records-retired-${yield* uuid}`)
-  yield* files.sync("state")
-})
-
-/** Puts an empty records/ in place and activates it. */
-export const activate = Effect.fnUntraced(function* (owner: NodeId) {
-  const files = yield* RegistryFiles
-  const { uuid } = yield* Identifiers
-  const unactivated = yield* files.list("records")
-  if (Option.isSome(unactivated)) yield* retire(unactivated.value)
-  const staging = `.records-${yield* uuid}`
-  yield* files.makeDirectory(staging)
-  yield* files.create(staging, metaName, JSON.stringify({ version: 2, owner }))
-  yield* files.sync(staging)
-  yield* files.rename("state", staging, "records")
-  yield* files.sync("state")
-  yield* replaceHeader({ version: 2, owner, sandboxes: {} })
+  yield* observeStep(program, steps.write, files.create("state", temporary, JSON.stringify(content)))
+  yield* observeStep(program, steps.replace, files.rename("state", temporary, headerName))
+  yield* observeStep(program, steps.sync, files.sync("state"))
 })
 
 /** The first header of a fresh directory: from here on an interruption is an unfinished migration of nothing. */
-export const begin = (owner: NodeId) => replaceHeader({ version: 1, owner, sandboxes: {} })
+export const begin = (owner: NodeId) =>
+  replaceHeader(
+    { write: "write the first header", replace: "place the first header", sync: "sync the first header" },
+    { version: 1, owner, sandboxes: {} }
+  )
+
+/** Sets aside a records/ that never was activated; whatever it holds, the version-1 header is the registry. */
+const retire = Effect.gen(function* () {
+  const files = yield* RegistryFiles
+  const { uuid } = yield* Identifiers
+  if (Option.isNone(yield* files.list(recordsName))) return
+  const retired = `.records-retired-${yield* uuid}`
+  yield* observeStep(program, "set records/ aside", files.rename("state", recordsName, retired))
+  yield* observeStep(program, "sync what was set aside", files.sync("state"))
+})
+
+/** Owner metadata and every record, each synced, in a directory of its own, which is synced too. */
+const stage = Effect.fnUntraced(function* (owner: NodeId, records: ReadonlyArray<SandboxRecord>) {
+  const files = yield* RegistryFiles
+  const { uuid } = yield* Identifiers
+  const staging = `.records-${yield* uuid}`
+  yield* observeStep(program, "make the staging directory", files.makeDirectory(staging))
+  yield* observeStep(
+    program,
+    "stage the metadata",
+    files.create(staging, metaName, JSON.stringify({ version: 2, owner }))
+  )
+  yield* Effect.forEach(
+    records,
+    (record) =>
+      observeStep(
+        program,
+        "stage a record",
+        files.create(staging, `${record.id}.json`, JSON.stringify({ version: 2, owner, record }))
+      ),
+    { concurrency: registryBatchMax, discard: true }
+  )
+  yield* observeStep(program, "sync the staging directory", files.sync(staging))
+  return staging
+})
+
+const uncertain = ({ path, step, why }: RegistryFileFailed) =>
+  new RegistryFileFailed({
+    step,
+    path,
+    why: `${why}: whether version 2 is activated is uncertain, and the next open reads the header that survived`
+  })
+
+/**
+ * Puts these records in place as records/ and activates them. The runtime has accepted the owner, and its marker is
+ * durable.
+ */
+export const activate = Effect.fnUntraced(function* (owner: NodeId, records: ReadonlyArray<SandboxRecord>) {
+  const files = yield* RegistryFiles
+  yield* retire
+  const staging = yield* stage(owner, records)
+  yield* observeStep(program, "place records/", files.rename("state", staging, recordsName))
+  yield* observeStep(program, "sync records/", files.sync("state"))
+  yield* replaceHeader(
+    { write: "write the header", replace: "activate", sync: "sync the activation" },
+    { version: 2, owner, sandboxes: {} }
+  ).pipe(Effect.mapError(uncertain))
+})

@@ -47,6 +47,8 @@ const keepsIdentity = (before: SandboxRecord, after: SandboxRecord): boolean =>
   before.generation <= after.generation &&
   before.cpuMillis === after.cpuMillis &&
   before.memoryBytes === after.memoryBytes &&
+  before.origin?.key === after.origin?.key &&
+  before.origin?.hash === after.origin?.hash &&
   (before.deletion === null || after.deletion !== null)
 
 const decideUpdate =
@@ -62,7 +64,7 @@ const decideUpdate =
       const record = yield* change(before.record)
       if (!keepsIdentity(before.record, record)) {
         throw new Error(
-          "a change of a record touched its id, token, reservation or deletion, or took its generation back"
+          "a change of a record touched its id, token, reservation, request or deletion, or took its generation back"
         )
       }
       const put = putOf(record)

@@ -5,7 +5,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { NodeId, SandboxId } from "../Identity.ts"
+import { NodeId, RequestKey, SandboxId } from "../Identity.ts"
 import { DeletionIntent, RecordFile, SandboxRecord, SandboxStatus } from "./Record.ts"
 
 type Fields = Readonly<Record<string, unknown>>
@@ -22,12 +22,20 @@ const statuses: ReadonlySet<unknown> = new Set(SandboxStatus.literals)
 const reasons: ReadonlySet<unknown> = new Set(DeletionIntent.fields.reason.literals)
 const isSandboxId = Schema.is(SandboxId)
 const isNodeId = Schema.is(NodeId)
+const isRequestKey = Schema.is(RequestKey)
 
-/** Whether it has exactly these keys, each with a value of its kind. */
-const hasExactly = (value: unknown, kinds: ReadonlyArray<readonly [string, (value: unknown) => boolean]>) =>
-  isObject(value) &&
-  Object.keys(value).length === kinds.length &&
-  kinds.every(([key, isKind]) => isKind(value[key]))
+type Kinds = ReadonlyArray<readonly [string, (value: unknown) => boolean]>
+
+/** Whether it has exactly these keys, each with a value of its kind, and of the optional ones those that it likes. */
+const hasExactly = (value: unknown, kinds: Kinds, optionalKinds: Kinds = []) => {
+  if (!isObject(value)) return false
+  const present = optionalKinds.filter(([key]) => Object.hasOwn(value, key))
+  return (
+    Object.keys(value).length === kinds.length + present.length &&
+    kinds.every(([key, isKind]) => isKind(value[key])) &&
+    present.every(([key, isKind]) => isKind(value[key]))
+  )
+}
 
 const isDeletion = (value: unknown): boolean =>
   value === null ||
@@ -35,6 +43,23 @@ const isDeletion = (value: unknown): boolean =>
     ["reason", (reason) => reasons.has(reason)],
     ["actor", isText],
     ["requestedAtMillis", isWhole]
+  ])
+
+const isHex64 = (value: unknown): boolean => isText(value) && /^[0-9a-f]{64}$/.test(value as string)
+
+const isOrigin = (value: unknown): boolean =>
+  hasExactly(value, [
+    ["key", isRequestKey],
+    ["hash", isHex64],
+    ["actor", isText],
+    ["startedAtMillis", (at) => at === null || isWhole(at)]
+  ])
+
+const isMoment = (value: unknown): boolean =>
+  hasExactly(value, [
+    ["status", (status) => statuses.has(status)],
+    ["atMillis", isWhole],
+    ["wanted", isText]
   ])
 
 const recordKinds: ReadonlyArray<readonly [keyof typeof SandboxRecord.fields, (value: unknown) => boolean]> =
@@ -56,8 +81,13 @@ const recordKinds: ReadonlyArray<readonly [keyof typeof SandboxRecord.fields, (v
     ["status", (value) => statuses.has(value)],
     ["statusReason", isTextOrNull],
     ["deletion", isDeletion],
-    ["endpointToken", (value) => isText(value) && /^[0-9a-f]{64}$/.test(value as string)]
+    ["endpointToken", isHex64]
   ]
+
+const optionalKinds: typeof recordKinds = [
+  ["origin", isOrigin],
+  ["history", (value) => Array.isArray(value) && value.every(isMoment)]
+]
 
 interface ReadFile {
   readonly owner: NodeId
@@ -68,13 +98,14 @@ interface ReadFile {
 export const recognise = (content: unknown): ReadFile | null => {
   if (!isObject(content) || Object.keys(content).length !== 3 || content["version"] !== 2) return null
   const { owner, record } = content
-  if (!isNodeId(owner) || !hasExactly(record, recordKinds)) return null
+  if (!isNodeId(owner) || !hasExactly(record, recordKinds, optionalKinds)) return null
   return { owner, record: Object.assign(Object.create(SandboxRecord.prototype), record) as SandboxRecord }
 }
 
 const decodeFile = Schema.decodeUnknownResult(RecordFile)
 
-const parse = (text: string): unknown => {
+/** The parsed text, or undefined. */
+export const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text)
   } catch {
@@ -82,15 +113,29 @@ const parse = (text: string): unknown => {
   }
 }
 
+const readFile = (content: unknown): ReadFile | null =>
+  recognise(content) ?? Result.getOrElse(decodeFile(content, { onExcessProperty: "error" }), (): null => null)
+
+const anyOwner = NodeId.make("00000000-0000-4000-8000-000000000000")
+
+/** Reads one record of a version-1 snapshot; fails with the reason, which repeats nothing of the content. */
+export const readRecord = (content: unknown, id: SandboxId): Result.Result<SandboxRecord, string> => {
+  const file = readFile({ version: 2, owner: anyOwner, record: content })
+  if (file === null) return Result.fail("a field of it is wrong or unknown")
+  return file.record.id === id
+    ? Result.succeed(file.record)
+    : Result.fail("its id is not the one that it is kept under")
+}
+
 /** Reads `sb-<uuid>.json`; fails with the reason, which repeats nothing of the content. */
 export const readRecordFile = (
   text: string,
   expected: { readonly owner: NodeId; readonly name: string }
 ): Result.Result<SandboxRecord, string> => {
-  const content = parse(text)
+  const content = parseJson(text)
   if (content === undefined) return Result.fail("it is corrupt or truncated")
-  const file = recognise(content) ?? Result.getOrUndefined(decodeFile(content, { onExcessProperty: "error" }))
-  if (file === undefined) return Result.fail("it is of another version, or a field of it is wrong or unknown")
+  const file = readFile(content)
+  if (file === null) return Result.fail("it is of another version, or a field of it is wrong or unknown")
   if (file.owner !== expected.owner) return Result.fail("it has another owner than the header")
   if (`${file.record.id}.json` !== expected.name) return Result.fail("its id is not the one in its name")
   return Result.succeed(file.record)

@@ -10,6 +10,7 @@ import { guestStopGraceMillis } from "../Bounds.ts"
 import type { SandboxId } from "../Identity.ts"
 import { reclaimSandbox } from "../reclamation/reclamation.ts"
 import { RunState } from "../reclamation/RunState.ts"
+import { provenanceOf } from "./provenance.ts"
 import { observeStep } from "./observeStep.ts"
 import { type DeletionIntent, SandboxRecord } from "./Record.ts"
 import { Registry, SandboxNotFound } from "./Registry.ts"
@@ -41,8 +42,15 @@ const provedBefore = Effect.fnUntraced(function* (sandbox: SandboxId) {
 /** Reclaims what the intent is about; the record may have gone while the gate was waited for. */
 const carryOut = Effect.fnUntraced(function* (sandbox: SandboxId) {
   const registry = yield* Registry
-  const { generation } = yield* registry.get(sandbox)
-  const proof = yield* reclaimSandbox(sandbox, { graceMillis: guestStopGraceMillis, generation })
+  const runState = yield* RunState
+  const record = yield* registry.get(sandbox)
+  // What the tombstone remembers is for people: an identity that cannot be read does not hold the deletion up.
+  const identity = yield* Effect.catch(runState.readIdentity(sandbox), () => Effect.succeedNone)
+  const proof = yield* reclaimSandbox(sandbox, {
+    graceMillis: guestStopGraceMillis,
+    generation: record.generation,
+    provenance: provenanceOf(record, Option.getOrNull(identity))
+  })
   yield* observeStep(program, "record", registry.remove(proof))
   return proof
 })

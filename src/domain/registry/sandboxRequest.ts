@@ -18,6 +18,7 @@ import {
   sandboxMemoryBytesMax
 } from "../Bounds.ts"
 import type { Generation, SandboxId } from "../Identity.ts"
+import type { RequestOrigin } from "../reclamation/Provenance.ts"
 import { bytesOf } from "./charges.ts"
 
 export interface SandboxRequest {
@@ -33,6 +34,8 @@ export interface SandboxRequest {
   readonly processesMax: number
   readonly disk: string | null
   readonly lifeSeconds: number
+  /** Left out by the programs of the host, whose requests have no key. */
+  readonly origin?: RequestOrigin
 }
 
 /** One field of the request is absurd; nothing was charged. It never repeats the value. */
@@ -48,6 +51,28 @@ export class InvalidSandboxRequest extends Schema.TaggedError<InvalidSandboxRequ
     return `${this.field} ${this.why}`
   }
 }
+
+/** In the order of the names, so that it does not matter in which somebody gave them. */
+const byName = (one: readonly [string, unknown], other: readonly [string, unknown]): number =>
+  one[0] < other[0] ? -1 : 1
+
+/**
+ * What was asked for, as one text: two requests are the same when their texts and their environment's values are. The
+ * values stay out, since a hash of the text is shown.
+ */
+export const requestText = (request: Omit<SandboxRequest, "id" | "origin">): string =>
+  JSON.stringify({
+    generation: request.generation,
+    image: request.image,
+    argv: request.argv,
+    environment: Object.keys(request.environment).toSorted(),
+    metadata: Object.entries(request.metadata).toSorted(byName),
+    cpuMillis: request.cpuMillis,
+    memoryBytes: request.memoryBytes,
+    processesMax: request.processesMax,
+    disk: request.disk,
+    lifeSeconds: request.lifeSeconds
+  })
 
 const wholeFrom = (value: number, minimum: number, maximum: number): string | null =>
   Number.isSafeInteger(value) && value >= minimum && value <= maximum
@@ -87,6 +112,12 @@ const pairsFault = (pairs: Readonly<Record<string, string>>): string | null => {
       )
       .find((why) => why !== null) ?? null
   )
+}
+
+/** Whether a life is shorter or longer than this node lets a sandbox live. */
+export const findLifeFault = (lifeSeconds: number, lifeSecondsMax: number): InvalidSandboxRequest | null => {
+  const why = wholeFrom(lifeSeconds, sandboxLifeSecondsMin, lifeSecondsMax)
+  return why === null ? null : new InvalidSandboxRequest({ field: "lifeSeconds", why })
 }
 
 /** The first absurd field of the request, or null. */

@@ -11,8 +11,8 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { lockHolderBytesMax } from "../../domain/Bounds.ts"
 import { RegistryOpenRefused, StateDirectoryHeld } from "../../domain/registry/Registry.ts"
-import { below, openDirectory, ownerFault, whyOf } from "./durable.ts"
-import { PrivateFileRefused } from "./privateFiles.ts"
+import { below, openDirectory, ownerFault } from "./durable.ts"
+import { errorName, PrivateFileRefused } from "./privateFiles.ts"
 
 // Node opens every file close-on-exec.
 const { O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR } = Files.constants
@@ -80,7 +80,7 @@ const announce = (descriptor: number, holder: string): void => {
 
 const opened = (open: () => number, path: string) =>
   Effect.acquireRelease(
-    Effect.try({ try: open, catch: (error) => new RegistryOpenRefused({ path, why: whyOf(error) }) }),
+    Effect.try({ try: open, catch: (error) => new RegistryOpenRefused({ path, why: errorName(error) }) }),
     (descriptor) => Effect.sync(() => Files.closeSync(descriptor))
   )
 

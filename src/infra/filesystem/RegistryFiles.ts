@@ -25,9 +25,12 @@ import {
   isMissing,
   makeDirectory,
   openDirectory,
-  readPrivate,
-  whyOf
+  ownerFault,
+  readPrivate
 } from "./durable.ts"
+import { errorName, PrivateFileRefused } from "./privateFiles.ts"
+
+const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = Files.constants
 
 const kindOf = (entry: Files.Dirent): RegistryEntry["kind"] =>
   entry.isFile() ? "file" : entry.isDirectory() ? "directory" : "other"
@@ -36,8 +39,35 @@ const kindOf = (entry: Files.Dirent): RegistryEntry["kind"] =>
 export const ensureStateDirectory = (path: string): Effect.Effect<void, RegistryOpenRefused> =>
   Effect.try({
     try: () => ensurePrivateDirectory(path),
-    catch: (error) => new RegistryOpenRefused({ path: ".", why: whyOf(error) })
+    catch: (error) => new RegistryOpenRefused({ path: ".", why: errorName(error) })
   })
+
+/** Guests of other users pass through it to their own folders; they may neither list nor change it. */
+const passable = "runtime"
+const passableMode = 0o711
+const passableMask = 0o066
+
+/** Opens the runtime directory without following a link; it may be passed by others. Throws. */
+const openPassable = (path: string, calls: FileCalls): number => {
+  const descriptor = calls.openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+  try {
+    const found = calls.fstatSync(descriptor)
+    const fault = ownerFault(found)
+    if (fault !== null) throw new PrivateFileRefused(fault)
+    if ((found.mode & passableMask) !== 0) {
+      throw new PrivateFileRefused("group and others may read or write it: take that away from them")
+    }
+    return descriptor
+  } catch (error) {
+    calls.closeSync(descriptor)
+    throw error
+  }
+}
+
+const makeAt = (path: string, name: string, calls: FileCalls): void => {
+  makeDirectory(path, calls)
+  if (name === passable) calls.chmodSync(path, passableMode)
+}
 
 const pathOf = (directory: RegistryDirectory, name: string): string =>
   directory === "state" ? name : Path.join(directory, name)
@@ -52,8 +82,18 @@ const optional = <A>(run: () => A): Option.Option<A> => {
   }
 }
 
+/** What is thrown by it, or null: an answer of the system is no place to throw at. */
+const thrownBy = (run: () => void): unknown => {
+  try {
+    run()
+    return null
+  } catch (error) {
+    return error
+  }
+}
+
 const attempt = <A>(step: string, path: string, run: () => A): Effect.Effect<A, RegistryFileFailed> =>
-  Effect.try({ try: run, catch: (error) => new RegistryFileFailed({ step, path, why: whyOf(error) }) })
+  Effect.try({ try: run, catch: (error) => new RegistryFileFailed({ step, path, why: errorName(error) }) })
 
 const attemptAsync = (
   step: string,
@@ -65,7 +105,7 @@ const attemptAsync = (
       resume(
         error === null || error === undefined
           ? Effect.void
-          : Effect.fail(new RegistryFileFailed({ step, path, why: whyOf(error) }))
+          : Effect.fail(new RegistryFileFailed({ step, path, why: errorName(error) }))
       )
     try {
       run(done)
@@ -87,7 +127,7 @@ const makeDirectories = (stateDirectory: string, calls: FileCalls) => {
     const existing = held.get(directory)
     if (existing !== undefined) return existing
     const path = directory === "state" ? stateDirectory : below(descriptorOf("state"), directory)
-    const opened = openDirectory(path, calls)
+    const opened = directory === passable ? openPassable(path, calls) : openDirectory(path, calls)
     held.set(directory, opened)
     return opened
   }
@@ -122,11 +162,10 @@ export const make = Effect.fnUntraced(function* (stateDirectory: string, calls: 
       ),
     rename: (directory, from, to) =>
       attemptAsync("rename", pathOf(directory, to), (done) => {
-        calls.rename(at(directory, from), at(directory, to), (error) => {
+        calls.rename(at(directory, from), at(directory, to), (error) =>
           // A directory that was held under either name is another one now.
-          if (directory === "state") [from, to].forEach(release)
-          done(error)
-        })
+          done(error ?? (directory === "state" ? thrownBy(() => [from, to].forEach(release)) : null))
+        )
       }),
     unlink: (directory, name) =>
       attemptAsync("unlink", pathOf(directory, name), (done) => calls.unlink(at(directory, name), done)),
@@ -134,7 +173,7 @@ export const make = Effect.fnUntraced(function* (stateDirectory: string, calls: 
       attemptAsync("sync", directory === "state" ? "." : directory, (done) =>
         calls.fsync(descriptorOf(directory), done)
       ),
-    makeDirectory: (name) => attempt("make", name, () => makeDirectory(at("state", name), calls)),
+    makeDirectory: (name) => attempt("make", name, () => makeAt(at("state", name), name, calls)),
     removeDirectory: (name) =>
       attempt("remove", name, () => {
         release(name)

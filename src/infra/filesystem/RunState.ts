@@ -10,6 +10,7 @@ import * as Schema from "effect/Schema"
 import * as Files from "node:fs"
 import * as Path from "node:path"
 import * as Bounds from "../../domain/Bounds.ts"
+import { GuestIdentity } from "../../domain/guests/GuestSupervisor.ts"
 import { SandboxId } from "../../domain/Identity.ts"
 import { RunState, RunStateFailure } from "../../domain/reclamation/RunState.ts"
 import { Tombstone } from "../../domain/reclamation/Tombstone.ts"
@@ -24,6 +25,7 @@ import {
 import { removeEntries } from "./treeRemoval.ts"
 
 const tombstoneName = "tombstone.json"
+const identityName = "identity.json"
 const keptNames: ReadonlySet<string> = new Set([tombstoneName, "owner.lock"])
 /** A supervisor's own directories, of a probe or made ahead for a launch; what is left of them its next start removes. */
 const supervisorNames = /^\.(probe|kit)-[0-9a-f-]{36}$/
@@ -31,6 +33,7 @@ const folderMode = 0o711
 
 const isSandboxId = Schema.is(SandboxId)
 const decodeTombstone = Schema.decodeUnknownResult(Schema.fromJsonString(Tombstone))
+const decodeIdentity = Schema.decodeUnknownResult(Schema.fromJsonString(GuestIdentity))
 
 interface Place {
   readonly sandbox: SandboxId | null
@@ -103,6 +106,22 @@ const readTombstone = (stateDirectory: string, sandbox: SandboxId) =>
     Option.fromNullishOr(readTombstoneFile(folderOf(stateDirectory, sandbox), sandbox))
   )
 
+const readIdentityFile = (folder: string, sandbox: SandboxId): GuestIdentity | undefined => {
+  const text = readPrivateFile(Path.join(folder, identityName), Bounds.runStateFileBytesMax)
+  if (text === undefined) return undefined
+  const decoded = decodeIdentity(text, { onExcessProperty: "error" })
+  if (Result.isFailure(decoded)) throw new PrivateFileRefused("the guest's identity has another form")
+  if (decoded.success.sandbox !== sandbox) {
+    throw new PrivateFileRefused("the guest's identity is another sandbox's")
+  }
+  return decoded.success
+}
+
+const readIdentity = (stateDirectory: string, sandbox: SandboxId) =>
+  attempt(placeOf(sandbox, identityName), "read the identity", () =>
+    Option.fromNullishOr(readIdentityFile(folderOf(stateDirectory, sandbox), sandbox))
+  )
+
 /** Writes the tombstone where there is none; one that is there is synced and kept. */
 const publish = async (stateDirectory: string, tombstone: Tombstone): Promise<void> => {
   const { sandbox } = tombstone
@@ -152,6 +171,9 @@ const reclaim = (stateDirectory: string, sandbox: SandboxId) =>
 export const layer = (options: { readonly stateDirectory: string }): Layer.Layer<RunState> =>
   Layer.succeed(RunState, {
     list: list(options.stateDirectory),
+    readIdentity: Effect.fn("runState.readIdentity")((sandbox: SandboxId) =>
+      readIdentity(options.stateDirectory, sandbox)
+    ),
     readTombstone: Effect.fn("runState.readTombstone")((sandbox: SandboxId) =>
       readTombstone(options.stateDirectory, sandbox)
     ),

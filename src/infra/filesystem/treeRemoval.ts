@@ -2,10 +2,13 @@
  * Removes whatever a guest has left in a directory, without ever following a link out of it: entries are reached
  * through descriptors of directories that were opened without following, never by a path of several names. A nested
  * directory is first moved up, so that depth costs nothing and an interruption leaves everything inside; names are
- * bytes; directories without permissions are given some. What may be removed is decided by the caller.
+ * bytes; directories without permissions are given some. What is mounted inside belongs to somebody else: nothing is
+ * removed then. What may be removed is decided by the caller.
  */
 import { randomBytes } from "node:crypto"
 import * as Files from "node:fs"
+import { parseMountinfo } from "../guests/kernel.ts"
+import { PrivateFileRefused } from "./privateFiles.ts"
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = Files.constants
 /** Opens a directory that may not be read, only to change it. Linux, every architecture that guests run on. */
@@ -43,6 +46,15 @@ const openUp = (path: Buffer): void => {
     if ((mode & ownerMayAll) !== ownerMayAll) Files.chmodSync(descriptorPath(descriptor), mode | ownerMayAll)
   } finally {
     Files.closeSync(descriptor)
+  }
+}
+
+/** A mount is entered like a directory: what it shows would be emptied with the rest. */
+const refuseMounts = (descriptor: number): void => {
+  const inside = `${Files.readlinkSync(descriptorPath(descriptor))}/`
+  const mounts = parseMountinfo(Files.readFileSync("/proc/self/mountinfo", "utf8"))
+  if (mounts.some((mount) => mount.at.startsWith(inside))) {
+    throw new PrivateFileRefused("something is mounted inside: look at it and unmount it")
   }
 }
 
@@ -95,12 +107,14 @@ const removeAtTop = function* (entry: Files.Dirent<Buffer>, trash: Trash): Gener
 
 /**
  * Removes every entry of the directory but the kept names, one at a time: each step of the generator has removed or
- * moved one entry, so that the caller can rest between. Throws the system's error; may be started again after it.
+ * moved one entry, so that the caller can rest between. Throws the system's error, or PrivateFileRefused where something
+ * is mounted inside; may be started again after it.
  */
 export const removeEntries = function* (directory: string, kept: ReadonlySet<string>): Generator<void> {
   const run = randomBytes(6).toString("hex")
   let drawn = 0
   yield* withDirectory(Buffer.from(directory), O_RDONLY, function* (top) {
+    refuseMounts(top)
     const trash: Trash = { top, name: () => Buffer.from(`.trash-${run}-${(drawn += 1)}`) }
     for (let found = true; found;) {
       found = false

@@ -3,7 +3,7 @@
  * environment, a token, a claimant's process or a stored recipe; times are milliseconds since the epoch.
  */
 import * as Schema from "effect/Schema"
-import { ExecutionEvent } from "../../domain/guests/GuestSpec.ts"
+import { ExecutionEvent, SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import { Initiator } from "../../domain/host/Accounts.ts"
 import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
 import { OperationAction, OperationState } from "../../domain/operations/Operation.ts"
@@ -89,7 +89,10 @@ export const RuntimeView = Schema.Struct({
   observed: RuntimeObserved,
   observedReason: Schema.NullOr(Schema.String),
   sandbox: Schema.NullOr(Schema.String),
+  /** What was asked for, perhaps `auto`. */
   supervisor: Schema.NullOr(Schema.String),
+  /** Who carries the guest now, by the guest's own identity; null while none is known to live on this node. */
+  carriedBy: Schema.NullOr(SupervisorKind),
   image: Schema.NullOr(Schema.String),
   cpuMillis: Schema.NullOr(Schema.Int),
   memoryBytes: Schema.NullOr(Schema.Int),

@@ -16,7 +16,8 @@ import { startedStream } from "./executionStream.ts"
 
 const workspace = "/workspace"
 
-const commandOf = (request: ExecutionRequest): GuestCommand =>
+/** The command that a request asks for; in the workspace and for the longest time unless it says otherwise. */
+export const commandOf = (request: ExecutionRequest): GuestCommand =>
   new GuestCommand({
     argv: request.argv,
     environment: request.environment,

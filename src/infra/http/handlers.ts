@@ -22,7 +22,7 @@ type Open<R> =
  * What a request needs becomes what the layer needs. It is so in fact: a group keeps the context that it was built
  * in and gives it to each of its requests; only the types tell the two apart.
  */
-const openToLayers = <A, E, R>(routes: Layer.Layer<A, E, R>): Layer.Layer<A, E, Open<R>> =>
+export const openToLayers = <A, E, R>(routes: Layer.Layer<A, E, R>): Layer.Layer<A, E, Open<R>> =>
   routes as Layer.Layer<A, E, never>
 
 /** Routes of every group and of the OpenAPI document. Needs `Identified` (layerLocalCaller) and the domain's ports. */

@@ -7,10 +7,11 @@ import * as Effect from "effect/Effect"
 import type * as HttpApiError from "effect/http-api/HttpApiError"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpServerError from "effect/http/HttpServerError"
+import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as SchemaIssue from "effect/SchemaIssue"
-import { requestBodyBytesMax, refusedFieldsNamedMax } from "../../domain/Bounds.ts"
+import { refusedFieldCharactersMax, refusedFieldsNamedMax, requestBodyBytesMax } from "../../domain/Bounds.ts"
 import type { Caller } from "../../domain/host/Accounts.ts"
 import { CurrentCaller, Decoded, Identified } from "./Api.ts"
 import { type ApiError, InvalidRequest, NotFound } from "./ApiErrors.ts"
@@ -37,10 +38,15 @@ const leafText = (issue: SchemaIssue.Leaf): string => {
 const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1({ leafHook: leafText })
 
 /** The refused fields with what was expected of each; never what was sent. */
-const refusedFields = (error: HttpApiError.HttpApiSchemaError): ReadonlyArray<readonly [string, string]> =>
+export const refusedFields = (
+  error: HttpApiError.HttpApiSchemaError
+): ReadonlyArray<readonly [string, string]> =>
   formatIssues(error.cause.issue)
     .issues.slice(0, refusedFieldsNamedMax)
-    .map(({ path, message }) => [(path ?? []).map(String).join("."), message] as const)
+    .map(
+      ({ path, message }) =>
+        [(path ?? []).map(String).join(".").slice(0, refusedFieldCharactersMax), message] as const
+    )
 
 const refusedRequest = (error: HttpApiError.HttpApiSchemaError): ApiError => {
   if (error.kind === "Params") {
@@ -71,18 +77,48 @@ export const layerDecoded: Layer.Layer<Decoded> = HttpApiMiddleware.layerSchemaE
 const bodyOf = (status: number, code: string, message: string): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.jsonUnsafe({ code, message, details: {} }, { status })
 
-const transportBody = (error: HttpServerError.HttpServerError): HttpServerResponse.HttpServerResponse => {
+/** Codes of what fails before a handler or beneath it, in the words of the API that was asked. */
+interface TransportCodes {
+  readonly notFound: string
+  readonly bodyTooLarge: string
+  readonly invalid: string
+  readonly internal: string
+}
+
+const hostCodes: TransportCodes = {
+  notFound: "not_found",
+  bodyTooLarge: "body_too_large",
+  invalid: "invalid_request",
+  internal: "internal"
+}
+
+/** The node's API has a closed list of codes. Source: RG figures (refusal codes). */
+const nodeTransportCodes: TransportCodes = {
+  notFound: "INVALID_REQUEST",
+  bodyTooLarge: "INVALID_REQUEST",
+  invalid: "INVALID_REQUEST",
+  internal: "RUNTIME_UNAVAILABLE"
+}
+
+const transportCodes = Effect.map(Effect.serviceOption(HttpServerRequest.HttpServerRequest), (request) =>
+  request._tag === "Some" && request.value.url.startsWith("/node/") ? nodeTransportCodes : hostCodes
+)
+
+const transportBody = (
+  error: HttpServerError.HttpServerError,
+  codes: TransportCodes
+): HttpServerResponse.HttpServerResponse => {
   const reason = error.reason
   if (reason._tag === "RouteNotFound") {
-    return bodyOf(404, "not_found", "the API has no such path: GET /openapi.json lists them")
+    return bodyOf(404, codes.notFound, "the API has no such path: GET /openapi.json lists them")
   }
   if (reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge") {
-    return bodyOf(413, "body_too_large", `a request body has at most ${requestBodyBytesMax} bytes`)
+    return bodyOf(413, codes.bodyTooLarge, `a request body has at most ${requestBodyBytesMax} bytes`)
   }
   if (reason._tag === "RequestParseError") {
-    return bodyOf(400, "invalid_request", "the request's body could not be read")
+    return bodyOf(400, codes.invalid, "the request's body could not be read")
   }
-  return bodyOf(500, "internal", internalError().message)
+  return bodyOf(500, codes.internal, internalError().message)
 }
 
 const framesLogged = 6
@@ -104,8 +140,11 @@ export const withErrorBodies = <E, R>(
   Effect.catchCause(app, (cause) => {
     if (Cause.hasInterrupts(cause)) return Effect.failCause(cause)
     const squashed = Cause.squash(cause)
-    if (HttpServerError.isHttpServerError(squashed)) return Effect.succeed(transportBody(squashed))
-    return Effect.logError(`a request failed in the daemon: ${placeOf(squashed)}`).pipe(
-      Effect.as(bodyOf(500, "internal", internalError().message))
+    return Effect.flatMap(transportCodes, (codes) =>
+      HttpServerError.isHttpServerError(squashed)
+        ? Effect.succeed(transportBody(squashed, codes))
+        : Effect.logError(`a request failed in the daemon: ${placeOf(squashed)}`).pipe(
+            Effect.as(bodyOf(500, codes.internal, internalError().message))
+          )
     )
   })

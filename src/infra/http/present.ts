@@ -2,6 +2,7 @@
  * From the domain's models to what the API shows. Pure. What a view leaves out (recipes, parameters, accounts,
  * claimants, processes) leaves no other way either.
  */
+import type { SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import type { NodeCapacity, NodeCharges } from "../../domain/registry/Registry.ts"
 import type { DeletionRecord } from "../../domain/host/DeletionStore.ts"
 import type { Project } from "../../domain/host/ProjectStore.ts"
@@ -58,14 +59,15 @@ export const operationView = (operation: Operation): OperationView => ({
   settledAtMillis: operation.settledAtMillis
 })
 
-/** A runtime with the limits of its recipe. */
-export const runtimeView = (runtime: Runtime): RuntimeView => ({
+/** A runtime with the limits of its recipe, and who was seen to carry its guest. */
+export const runtimeView = (runtime: Runtime, carriedBy: SupervisorKind | null): RuntimeView => ({
   generation: runtime.generation,
   desired: runtime.desired,
   observed: runtime.observed,
   observedReason: runtime.observedReason,
   sandbox: runtime.sandbox,
   supervisor: runtime.recipe?.supervisor ?? null,
+  carriedBy,
   image: runtime.recipe?.image ?? null,
   cpuMillis: runtime.recipe?.cpuMillis ?? null,
   memoryBytes: runtime.recipe?.memoryBytes ?? null,

@@ -1,17 +1,19 @@
 /**
  * What a Project's runtime is, does and used, gathered for the API. Reads only: nothing is provisioned, nothing
- * locked, no machine asked. Source: SP-HTTP-03.
+ * locked, no guest asked; the machine is asked only who carries the guest. Source: SP-HTTP-03.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { hourHistorySeconds, minuteHistorySeconds, receiptsKeptMin } from "../../domain/Bounds.ts"
+import { GuestSupervisor } from "../../domain/guests/GuestSupervisor.ts"
 import { metrics, type Resolution } from "../../domain/history/History.ts"
 import { HistoryReader } from "../../domain/history/HistoryStore.ts"
 import type { Project } from "../../domain/host/ProjectStore.ts"
 import { LeaseStore } from "../../domain/leases/LeaseStore.ts"
 import { OperationStore } from "../../domain/operations/OperationStore.ts"
 import { Registry } from "../../domain/registry/Registry.ts"
+import type { Runtime } from "../../domain/runtimes/Runtime.ts"
 import { SampleTargets } from "../../domain/sampling/SnapshotStore.ts"
 import { answering } from "./access.ts"
 import {
@@ -24,6 +26,17 @@ import {
 } from "./present.ts"
 import type { StatusView } from "./Views.ts"
 
+/**
+ * Who carries the runtime's guest, by the identity of the guest that lives. None where it is another node's, or
+ * nothing certain was seen: a status never fails for that.
+ */
+const readCarrier = Effect.fnUntraced(function* (runtime: Runtime) {
+  const registry = yield* Registry
+  if (runtime.sandbox === null || runtime.recipe?.node !== registry.node) return null
+  const seen = Option.getOrNull(yield* Effect.option((yield* GuestSupervisor).inspect(runtime.sandbox)))
+  return seen?._tag === "Running" || seen?._tag === "Paused" ? seen.identity.supervisor : null
+})
+
 /** Runtime, live operation and receipts are of one snapshot; executions, sample and charges are read beside it. */
 export const readStatus = Effect.fnUntraced(function* (project: Project) {
   const operations = yield* OperationStore
@@ -34,9 +47,10 @@ export const readStatus = Effect.fnUntraced(function* (project: Project) {
   const executions = yield* answering(leases.ofProject(project.id))
   const sample = yield* answering(samples.snapshot(project.id))
   const charges = yield* answering(registry.charges)
+  const runtime = Option.getOrNull(overview.runtime)
   const status: StatusView = {
     project: projectView(project),
-    runtime: Option.getOrNull(Option.map(overview.runtime, runtimeView)),
+    runtime: runtime === null ? null : runtimeView(runtime, yield* readCarrier(runtime)),
     liveOperation: Option.getOrNull(Option.map(overview.live, operationView)),
     operations: overview.newest.map(operationView),
     executions: executions.map(executionView),

@@ -24,6 +24,8 @@ export const refusalTable: Readonly<Record<string, Row>> = {
   project_not_found: row(404, "project"),
   project_name_refused: row(422),
   project_name_taken: row(409, "name"),
+  projects_full: row(409, "projectsMax"),
+  nodes_full: row(503),
   plugin_load_failed: row(503),
   // operations
   claim_lost: row(500),
@@ -57,6 +59,7 @@ export const refusalTable: Readonly<Record<string, Row>> = {
   invalid_guest_state: row(409, "sandbox", "state"),
   lease_lost: row(409, "lease", "reason"),
   lease_not_found: row(404, "lease"),
+  leases_full: row(409, "project", "leasesMax"),
   not_supported: row(422, "call"),
   runtime_not_running: row(409, "project", "state"),
   sample_refused: row(500),
@@ -65,10 +68,14 @@ export const refusalTable: Readonly<Record<string, Row>> = {
   // registry
   capacity_exceeded: row(409),
   disk_failure: row(503),
+  endpoint_unavailable: row(503, "sandbox"),
+  idempotency_conflict: row(409, "key", "sandbox"),
   invalid_sandbox_state: row(409, "sandbox", "status"),
   registry_full: row(409),
   registry_write_failed: row(503),
   run_state_failure: row(503, "sandbox"),
+  sandbox_create_failed: row(503, "sandbox"),
+  sandbox_expired: row(409, "sandbox", "expiredAtMillis"),
   sandbox_id_taken: row(409, "sandbox"),
   sandbox_not_found: row(404, "sandbox"),
   state_directory_held: row(503),
@@ -123,7 +130,7 @@ export const answerOf = (refusal: Refusal | ApiError): ApiError => {
   if (status === 500) return internalError()
   const details: Record<string, Detail> = {}
   for (const name of refusalTable[refusal.code]!.details) {
-    const value: unknown = (refusal as unknown as Record<string, unknown>)[name]
+    const value: unknown = Reflect.get(refusal, name)
     if (isDetail(value)) details[name] = value
   }
   return makers[status]({ code: refusal.code, message: refusal.message, details })

@@ -7,9 +7,10 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Ref from "effect/Ref"
-import * as Schema from "effect/Schema"
-import { executionTimeoutMillisMax } from "../../domain/Bounds.ts"
+import { commandOptions, executionFlags, supervisorFlag } from "./executionFlags.ts"
 import { provision, start, stop } from "./lifecycleCommands.ts"
+import { node } from "./nodeCommands.ts"
+import { registry } from "./registryCommands.ts"
 import { ExitStatus, load, projectArgument, root, running, undefinedOr } from "./root.ts"
 
 const create = Command.make(
@@ -59,51 +60,14 @@ const project = Command.make("project").pipe(
   Command.withSubcommands([create, list, remove])
 )
 
-const exec = Command.make(
-  "exec",
-  {
-    project: projectArgument,
-    command: Argument.String("command").pipe(
-      Argument.withDescription("Put -- before it: holdfast exec PROJECT -- COMMAND …"),
-      Argument.variadic({ min: 1 })
-    ),
-    environment: Flag.KeyValuePair("env").pipe(
-      Flag.withAlias("e"),
-      Flag.withDefault({} as Record<string, string>),
-      Flag.withDescription("NAME=VALUE for the command; may be repeated")
-    ),
-    workingDirectory: Flag.String("cwd").pipe(
-      Flag.optional,
-      Flag.withDescription("Absolute path in the sandbox; else its workspace")
-    ),
-    timeout: Flag.Int("timeout").pipe(
-      Flag.withSchema(
-        Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: executionTimeoutMillisMax / 1000 }))
-      ),
-      Flag.optional,
-      Flag.withDescription("Seconds after which the command is ended")
-    ),
-    stdin: Flag.Boolean("stdin").pipe(
-      Flag.withAlias("i"),
-      Flag.withDefault(false),
-      Flag.withDescription("Read standard input to its end and give it to the command")
-    )
-  },
-  (flags) =>
-    running((place) =>
-      Effect.gen(function* () {
-        const verbs = yield* load(() => import("./execute.ts"))
-        const exit = yield* verbs.execute(place, {
-          project: flags.project,
-          argv: flags.command,
-          environment: flags.environment,
-          workingDirectory: undefinedOr(flags.workingDirectory),
-          timeoutSeconds: undefinedOr(flags.timeout),
-          standardInput: flags.stdin
-        })
-        yield* Ref.set(yield* ExitStatus, exit)
-      })
-    )
+const exec = Command.make("exec", { project: projectArgument, ...executionFlags }, (flags) =>
+  running((place) =>
+    Effect.gen(function* () {
+      const verbs = yield* load(() => import("./execute.ts"))
+      const exit = yield* verbs.execute(place, { project: flags.project, ...commandOptions(flags) })
+      yield* Ref.set(yield* ExitStatus, exit)
+    })
+  )
 ).pipe(Command.withDescription("Run a command in the Project's sandbox and end with its exit code"))
 
 const status = Command.make("status", { project: projectArgument }, (flags) =>
@@ -141,12 +105,7 @@ const up = Command.make(
       Flag.withMetavar("URL"),
       Flag.withDescription("PostgreSQL 15 or newer; else HOLDFAST_DATABASE_URL, else the embedded one")
     ),
-    supervisor: Flag.Literals("supervisor", ["auto", "bubblewrap", "unshare"]).pipe(
-      Flag.optional,
-      Flag.withDescription(
-        "Who carries sandboxes; else HOLDFAST_SUPERVISOR, else the strongest that works here"
-      )
-    )
+    supervisor: supervisorFlag
   },
   (flags) =>
     running((place) =>
@@ -163,5 +122,17 @@ const up = Command.make(
 
 /** The whole tree. Fails with a `CliFailure` or with what the parser refuses. */
 export const holdfast = root.pipe(
-  Command.withSubcommands([up, project, provision, start, stop, exec, status, history, doctor])
+  Command.withSubcommands([
+    up,
+    project,
+    provision,
+    start,
+    stop,
+    exec,
+    status,
+    history,
+    doctor,
+    node,
+    registry
+  ])
 )

@@ -15,14 +15,18 @@ import { CliFailure, outputClosed, usage } from "./Failure.ts"
 import { type ExitCode, exitCodes } from "./exitCodes.ts"
 import { Output } from "./Output.ts"
 
-export interface ExecuteOptions {
-  readonly project: string
+/** What is to be run, wherever. */
+export interface CommandOptions {
   readonly argv: ReadonlyArray<string>
   readonly environment: Readonly<Record<string, string>>
   readonly workingDirectory: string | undefined
   readonly timeoutSeconds: number | undefined
   /** Send this process's standard input, read to its end first. */
   readonly standardInput: boolean
+}
+
+export interface ExecuteOptions extends CommandOptions {
+  readonly project: string
 }
 
 /** Base64 grows by a third and the rest of the body needs room. */
@@ -47,9 +51,10 @@ const readStandardInput = Effect.gen(function* () {
   return new Uint8Array(Buffer.concat(chunks))
 })
 
-const requestOf = Effect.fnUntraced(function* (options: ExecuteOptions) {
+/** The request for the command; reads standard input where it is wanted. */
+export const requestOf = Effect.fnUntraced(function* (options: CommandOptions) {
   const [program, ...rest] = options.argv
-  if (program === undefined) return yield* usage("exec needs a command: holdfast exec PROJECT -- COMMAND")
+  if (program === undefined) return yield* usage("exec needs a command: put -- before it")
   const request: ExecutionRequest = {
     argv: [program, ...rest],
     environment: options.environment,
@@ -88,20 +93,22 @@ const showLine = Effect.fnUntraced(function* (line: ExecutionLine) {
     yield* output.tell("holdfast: the command timed out")
 })
 
+/** Shows the lines as they come and answers the command's exit code. */
+export const showExecution = Effect.fnUntraced(function* <R>(
+  lines: Stream.Stream<ExecutionLine, CliFailure, R>
+) {
+  const last = yield* Ref.make<ExecutionLine | undefined>(undefined)
+  yield* Stream.runForEach(lines, (line) => Effect.andThen(Ref.set(last, line), showLine(line)))
+  const exit = exitOf(yield* Ref.get(last))
+  return typeof exit === "number" ? exit : yield* exit
+})
+
 /** Runs the command and answers its exit code; every failure of holdfast itself has the exit code 255. */
 export const execute = Effect.fn("cli.execute")(function* (target: Target, options: ExecuteOptions) {
   const payload = yield* requestOf(options)
-  const last = yield* Ref.make<ExecutionLine | undefined>(undefined)
-  yield* connected(target, (connection) =>
-    Effect.gen(function* () {
-      const lines = yield* connection.call(
-        connection.client.executions.run({ params: { project: options.project }, payload })
-      )
-      yield* connection
-        .stream(lines)
-        .pipe(Stream.runForEach((line) => Effect.andThen(Ref.set(last, line), showLine(line))))
-    })
+  return yield* connected(target, ({ call, client, stream }) =>
+    Effect.flatMap(call(client.executions.run({ params: { project: options.project }, payload })), (lines) =>
+      showExecution(stream(lines))
+    )
   )
-  const exit = exitOf(yield* Ref.get(last))
-  return typeof exit === "number" ? exit : yield* exit
 })

@@ -13,6 +13,10 @@ import { connected, type Target } from "./connection.ts"
 import { isSettled } from "./follow.ts"
 import { Output } from "./Output.ts"
 
+/** Who carries the guest; where none lives, who was asked for. */
+const carrier = ({ carriedBy, supervisor }: RuntimeView): string =>
+  carriedBy === null ? `supervisor ${supervisor}` : `carried by ${carriedBy}`
+
 const runtimeRows = (runtime: RuntimeView | null): ReadonlyArray<ReadonlyArray<string>> => {
   if (runtime === null) return [["runtime", "never provisioned"]]
   const wanted = runtime.desired === runtime.observed ? "" : `, wanted ${runtime.desired}`
@@ -21,7 +25,7 @@ const runtimeRows = (runtime: RuntimeView | null): ReadonlyArray<ReadonlyArray<s
     ["runtime", `${runtime.observed}${why}${wanted}, generation ${runtime.generation}`],
     ...(runtime.sandbox === null
       ? []
-      : [["sandbox", `${runtime.sandbox}, ${runtime.supervisor}, image ${runtime.image}`]]),
+      : [["sandbox", `${runtime.sandbox}, ${carrier(runtime)}, image ${runtime.image}`]]),
     ...(runtime.cpuMillis === null || runtime.memoryBytes === null
       ? []
       : [

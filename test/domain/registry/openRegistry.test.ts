@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Files from "node:fs"
 import * as Path from "node:path"
-import { metaName } from "../../../src/domain/registry/layoutCreation.ts"
+import { metaName } from "../../../src/domain/registry/entryRoles.ts"
 import {
   contentsOf,
   type Disk,
@@ -28,6 +28,8 @@ const layOut = Effect.map(temporaryDirectory, (directory) => {
   const write = (name: string, text: string | Buffer) =>
     Files.writeFileSync(Path.join(directory, name), text, { mode: 0o600 })
   write("sandboxes.json", headerText(2))
+  Files.mkdirSync(Path.join(directory, "runtime"), { mode: 0o711 })
+  write("runtime/owner.json", JSON.stringify({ version: 1, owner }))
   write(`records/${metaName}`, JSON.stringify({ version: 2, owner }))
   write(recordPath, recordText())
   return {
@@ -70,8 +72,11 @@ describe("registry/openRegistry", () => {
   ] as const)("RG-LAY-04 a disagreement in the %s fails closed", ([, path, text]) =>
     Effect.gen(function* () {
       const { directory, write } = yield* layOut
-      if (text === null) write("sandboxes.json", JSON.stringify({ version: 2, owner: other, sandboxes: {} }))
-      else write(path, text)
+      if (text !== null) write(path, text)
+      else {
+        write("sandboxes.json", JSON.stringify({ version: 2, owner: other, sandboxes: {} }))
+        write("runtime/owner.json", JSON.stringify({ version: 1, owner: other }))
+      }
       yield* refusedAt(directory, path)
     })
   )
@@ -159,7 +164,11 @@ describe("registry/openRegistry", () => {
           metaName,
           `${sandboxOf(1)}.json`
         ])
-        assert.deepStrictEqual(Files.readdirSync(directory).toSorted(), ["records", "sandboxes.json"])
+        assert.deepStrictEqual(Files.readdirSync(directory).toSorted(), [
+          "records",
+          "runtime",
+          "sandboxes.json"
+        ])
       })
   )
 
@@ -223,7 +232,11 @@ describe("registry/openRegistry", () => {
             assert.strictEqual(refusal._tag, "RegistryOpenRefused")
             const registry = yield* openOn(directory)
             yield* registry.admit(recordOf(1))
-            assert.deepStrictEqual(Files.readdirSync(directory).toSorted(), ["records", "sandboxes.json"])
+            assert.deepStrictEqual(Files.readdirSync(directory).toSorted(), [
+              "records",
+              "runtime",
+              "sandboxes.json"
+            ])
             assert.strictEqual((yield* lookAt(directory)).size, 1)
           }
         }
@@ -238,29 +251,6 @@ describe("registry/openRegistry", () => {
       yield* Effect.flip(Effect.scoped(openOn(directory, { disk })))
       const { owner: begun } = JSON.parse(Files.readFileSync(Path.join(directory, "sandboxes.json"), "utf8"))
       assert.strictEqual((yield* openOn(directory)).node, begun)
-    })
-  )
-
-  it.live(
-    "RG-MIG-01 a version-1 registry with sandboxes is refused with what to do, and stays as it is",
-    () =>
-      Effect.gen(function* () {
-        const directory = yield* temporaryDirectory
-        Files.writeFileSync(
-          Path.join(directory, "sandboxes.json"),
-          headerText(1, { [sandboxOf(1)]: recordOf(1) }),
-          { mode: 0o600 }
-        )
-        const refusal = yield* refusedAt(directory, "sandboxes.json")
-        assert.include(refusal.message, "version-1")
-      })
-  )
-
-  it.live("RG-MIG-03 records beside an empty version-1 header are never set aside", () =>
-    Effect.gen(function* () {
-      const { directory, write } = yield* layOut
-      write("sandboxes.json", headerText(1))
-      yield* refusedAt(directory, recordPath)
     })
   )
 

@@ -3,7 +3,7 @@ import * as Arbitrary from "effect/Arbitrary"
 import * as Equal from "effect/Equal"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { NodeId } from "../../../src/domain/Identity.ts"
+import { NodeId, RequestKey } from "../../../src/domain/Identity.ts"
 import { RecordFile, SandboxRecord } from "../../../src/domain/registry/Record.ts"
 import { readRecordFile, recognise } from "../../../src/domain/registry/recordReading.ts"
 import { recordOf, sandboxOf } from "./fixture.ts"
@@ -34,9 +34,22 @@ const odd: ReadonlyArray<unknown> = [
   "g".repeat(64),
   { reason: "user", actor: "a", requestedAtMillis: 1 },
   { reason: "why", actor: "a", requestedAtMillis: 1 },
-  { reason: "user", actor: "a", requestedAtMillis: 1, b: 1 }
+  { reason: "user", actor: "a", requestedAtMillis: 1, b: 1 },
+  { key: "k", hash: "0".repeat(64), actor: "a", startedAtMillis: null },
+  { key: "k", hash: "0".repeat(64), actor: "a", startedAtMillis: 5 },
+  { key: "k k", hash: "0".repeat(64), actor: "a", startedAtMillis: null },
+  { key: "k", hash: "0".repeat(63), actor: "a", startedAtMillis: null },
+  { key: "k", hash: "0".repeat(64), actor: "a", startedAtMillis: "5" },
+  { key: "k", hash: "0".repeat(64), actor: "a" },
+  { key: "k", hash: "0".repeat(64), actor: "a", startedAtMillis: null, more: 1 },
+  [{ status: "Running", atMillis: 1, wanted: "start" }],
+  [{ status: "Walking", atMillis: 1, wanted: "start" }],
+  [{ status: "Running", atMillis: 1.5, wanted: "start" }],
+  [{ status: "Running", atMillis: 1 }],
+  [{ status: "Running", atMillis: 1, wanted: "start", more: 1 }]
 ]
-const keys = [...Object.keys(recordOf(1)), "unknown", "version", "owner", "record", "extra"]
+const optionalKeys = ["origin", "history"]
+const keys = [...Object.keys(recordOf(1)), ...optionalKeys, "unknown", "version", "owner", "record", "extra"]
 
 const decode = Schema.decodeUnknownResult(RecordFile)
 const bySchema = (content: unknown) => decode(content, { onExcessProperty: "error" })
@@ -92,7 +105,10 @@ describe("registry/recordReading", () => {
       {},
       { deletion },
       { disk: "/d", statusReason: "r" },
-      { argv: [], environment: {} }
+      { argv: [], environment: {} },
+      { origin: { key: RequestKey.make("k"), hash: "a".repeat(64), actor: "uid:0", startedAtMillis: 1 } },
+      { history: [] },
+      { history: [{ status: "Running" as const, atMillis: 1, wanted: "start" }] }
     ]) {
       assert.isNotNull(recognise(contentOf(recordOf(1, fields))))
     }

@@ -1,6 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Bounds from "../../../src/domain/Bounds.ts"
-import { findInvalidField, type SandboxRequest } from "../../../src/domain/registry/sandboxRequest.ts"
+import { Generation } from "../../../src/domain/Identity.ts"
+import {
+  findInvalidField,
+  findLifeFault,
+  requestText,
+  type SandboxRequest
+} from "../../../src/domain/registry/sandboxRequest.ts"
 import { requestOf } from "./guestFixture.ts"
 
 const pairs = (count: number) =>
@@ -83,6 +89,34 @@ describe("registry/sandboxRequest", () => {
       assert.isNull(findInvalidField(requestOf(1, fields)))
     }
   )
+
+  it("a life one second below the least or above what the node allows is refused, and at it taken", () => {
+    for (const life of [Bounds.sandboxLifeSecondsMin, 1_000]) assert.isNull(findLifeFault(life, 1_000))
+    for (const life of [Bounds.sandboxLifeSecondsMin - 1, 1_001, 60.5])
+      assert.deepInclude(findLifeFault(life, 1_000), { code: "invalid_request", field: "lifeSeconds" })
+  })
+
+  it("the text of a request tells every field apart, but no value of the environment and no order of names", () => {
+    const text = (fields: Partial<SandboxRequest> = {}) => requestText(requestOf(1, fields))
+    const others: ReadonlyArray<Partial<SandboxRequest>> = [
+      { generation: Generation.make(2) },
+      { image: "/i" },
+      { argv: ["a"] },
+      { environment: { A: "1" } },
+      { metadata: { a: "b" } },
+      { metadata: { a: "c" } },
+      { cpuMillis: 101 },
+      { memoryBytes: 1_025 },
+      { processesMax: 65 },
+      { disk: "/d" },
+      { lifeSeconds: 601 }
+    ]
+    const texts = [text(), ...others.map(text)]
+    assert.strictEqual(new Set(texts).size, texts.length)
+    assert.strictEqual(text(), text({ environment: { A: "other", TOKEN: "another" } }))
+    assert.strictEqual(text({ metadata: { a: "1", b: "2" } }), text({ metadata: { b: "2", a: "1" } }))
+    assert.notInclude(text(), "s3cret")
+  })
 
   it("a refusal does not repeat a value", () => {
     const refusal = findInvalidField(requestOf(1, { environment: { TOKEN: "s3cret\0" } }))

@@ -235,7 +235,12 @@ describe("filesystem/RegistryFiles", () => {
       const kinds = Object.fromEntries(
         Option.getOrThrow(yield* files.list("state")).map(({ kind, name }) => [name, kind])
       )
-      assert.deepStrictEqual(kinds, { "sandboxes.json": "file", records: "directory", link: "other" })
+      assert.deepStrictEqual(kinds, {
+        "sandboxes.json": "file",
+        records: "directory",
+        runtime: "directory",
+        link: "other"
+      })
       assert.isTrue(Option.isNone(yield* files.list("nowhere")))
       assert.isTrue(Option.isNone(yield* files.read("records", "nothing.json")))
       const failure = yield* Effect.flip(files.unlink("records", "nothing.json"))

@@ -9,12 +9,14 @@ import * as Path from "node:path"
 import { afterAll, expect } from "vitest"
 import { decideObservation } from "../../../src/domain/guests/GuestFacts.ts"
 import { proveAbsence } from "../../../src/domain/guests/absence.ts"
+import type { GuestIdentity } from "../../../src/domain/guests/GuestSupervisor.ts"
 import type { SandboxId } from "../../../src/domain/Identity.ts"
 import { RunState } from "../../../src/domain/reclamation/RunState.ts"
 import { Tombstone } from "../../../src/domain/reclamation/Tombstone.ts"
 import { layer as fileLayer } from "../../../src/infra/filesystem/RunState.ts"
 import { facts } from "../../domain/guests/facts.ts"
-import { drawSandbox, makeStateDirectory } from "../../suites/guestHarness.ts"
+import { drawIdentity, makeScriptedState } from "../../../src/infra/guests/scriptedState.ts"
+import { drawSandbox, makeSpec, makeStateDirectory } from "../../suites/guestHarness.ts"
 
 // In memory where there is such a place: removing a directory costs most disks a millisecond.
 const stateDirectory = makeStateDirectory(Files.existsSync("/dev/shm") ? "/dev/shm" : undefined)
@@ -27,6 +29,9 @@ const proofOf = (sandbox: SandboxId, observedAtMillis = 5) =>
 
 const tombstoneOf = (sandbox: SandboxId) =>
   Effect.map(proofOf(sandbox), (proof) => new Tombstone({ version: 1, sandbox, proof }))
+
+const identityOf = (sandbox: SandboxId): GuestIdentity =>
+  drawIdentity(makeScriptedState(), makeSpec({ sandbox }))
 
 const makeFolder = (sandbox: SandboxId): string => {
   const folder = Path.join(runtime, sandbox)
@@ -69,6 +74,30 @@ const declareCases = (it: Vitest.MethodsNonLive<RunState>): void => {
         expect(Option.getOrThrow(yield* runState.readTombstone(sandbox))).toEqual(tombstone)
         expect(yield* runState.list).toContain(sandbox)
       })
+  )
+
+  it.effect("a recorded identity is read back, and one of another form, sandbox or kind is refused", () =>
+    Effect.gen(function* () {
+      const runState = yield* RunState
+      const sandbox = drawSandbox()
+      const file = Path.join(runtime, sandbox, "identity.json")
+      expect(Option.isNone(yield* runState.readIdentity(sandbox))).toBe(true)
+      makeFolder(sandbox)
+      const identity = identityOf(sandbox)
+      Files.writeFileSync(file, JSON.stringify(identity))
+      expect(Option.getOrThrow(yield* runState.readIdentity(sandbox))).toEqual(identity)
+      for (const text of [
+        "secret",
+        JSON.stringify({ ...identity, more: 1 }),
+        JSON.stringify(identityOf(drawSandbox()))
+      ]) {
+        Files.writeFileSync(file, text)
+        expect((yield* Effect.flip(runState.readIdentity(sandbox))).step).toBe("read the identity")
+      }
+      Files.rmSync(file)
+      Files.symlinkSync("/etc/passwd", file)
+      expect((yield* Effect.flip(runState.readIdentity(sandbox))).why).toBe("it is a symbolic link")
+    })
   )
 
   it.effect("a tombstone of another sandbox is refused, written or found", () =>

@@ -11,9 +11,9 @@ import {
   ensurePrivateDirectory,
   type FileCalls,
   openDirectory,
-  readPrivate,
-  whyOf
+  readPrivate
 } from "../../../src/infra/filesystem/durable.ts"
+import { errorName } from "../../../src/infra/filesystem/privateFiles.ts"
 import { temporaryDirectory } from "../../domain/registry/fixture.ts"
 
 const opened = Effect.gen(function* () {
@@ -25,9 +25,13 @@ const opened = Effect.gen(function* () {
   return { path, descriptor }
 })
 
+/** The real calls but for those given, each in the one form in which it is used: the types ask for all of them. */
+const callsWith = (changed: Partial<Record<keyof FileCalls, unknown>>): FileCalls =>
+  ({ ...Files, ...changed }) as unknown as FileCalls
+
 const create = (path: string, text: string, calls: FileCalls = Files) =>
   Effect.callback<string>((resume) =>
-    createSynced(path, text, calls, (error) => resume(Effect.succeed(error ? whyOf(error) : "done")))
+    createSynced(path, text, calls, (error) => resume(Effect.succeed(error ? errorName(error) : "done")))
   )
 
 /** The sentence of what is thrown. */
@@ -35,7 +39,7 @@ const thrownBy = (run: () => unknown): string => {
   try {
     run()
   } catch (error) {
-    return whyOf(error)
+    return errorName(error)
   }
   return "nothing"
 }
@@ -211,14 +215,13 @@ describe("filesystem/durable", () => {
         order.push("write")
         Files.write(descriptor, bytes, at, Math.min(3, length), null, done)
       }
-      const calls = {
-        ...Files,
+      const calls = callsWith({
         write,
         fsync: (descriptor: number, done: Files.NoParamCallback) => {
           order.push("fsync")
           Files.fsync(descriptor, done)
         }
-      } as unknown as FileCalls
+      })
       assert.strictEqual(yield* create(Path.join(path, "file"), "häppchen", calls), "done")
       assert.strictEqual(Files.readFileSync(Path.join(path, "file"), "utf8"), "häppchen")
       assert.deepStrictEqual(order, ["write", "write", "write", "fsync"])
@@ -233,7 +236,7 @@ describe("filesystem/durable", () => {
         for (const code of ["EIO", "ENOSPC", "EMFILE", "EACCES"]) {
           const failing = (...given: ReadonlyArray<unknown>) =>
             (given.at(-1) as (error: Error) => void)(Object.assign(new Error("no"), { code }))
-          const calls = { ...Files, [call]: failing } as unknown as FileCalls
+          const calls = callsWith({ [call]: failing })
           const open = () => Files.readdirSync("/proc/self/fd").length
           const before = open()
           const umask = process.umask(call === "fchmod" ? 0o200 : 0o077)

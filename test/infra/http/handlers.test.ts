@@ -15,15 +15,21 @@ import { HostProjects } from "../../../src/domain/host/Projects.ts"
 import { PluginDb } from "../../../src/domain/persistence/PluginDb.ts"
 import { Project, ProjectStore } from "../../../src/domain/host/ProjectStore.ts"
 import { HistoryReader } from "../../../src/domain/history/HistoryStore.ts"
-import { NodeId } from "../../../src/domain/Identity.ts"
+import { Generation, NodeId } from "../../../src/domain/Identity.ts"
 import { Identifiers } from "../../../src/domain/Identifiers.ts"
-import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
+import {
+  GuestFailure,
+  GuestIdentity,
+  GuestObservation,
+  GuestSupervisor
+} from "../../../src/domain/guests/GuestSupervisor.ts"
 import { HeldLeases } from "../../../src/domain/leases/HeldLeases.ts"
 import { LeaseAdmission } from "../../../src/domain/leases/LeaseAdmission.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
 import { OperationAlerts } from "../../../src/domain/operations/admission.ts"
 import { OperationEvents } from "../../../src/domain/operations/OperationEvents.ts"
 import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
+import type { Runtime } from "../../../src/domain/runtimes/Runtime.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { SampleTargets } from "../../../src/domain/sampling/SnapshotStore.ts"
@@ -34,7 +40,7 @@ import { layerLocalCaller } from "../../../src/infra/http/middleware.ts"
 import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
 import { SystemChecks } from "../../../src/infra/http/SystemChecks.ts"
 import { administrator, deletionOfWeb, temporaryDirectory, uuid, web } from "./scriptedServer.ts"
-import { canary, storedOperation } from "./storedOperation.ts"
+import { canary, storedOperation, storedRuntime } from "./storedOperation.ts"
 
 const member = new Caller({ ...administrator, administrator: false })
 const capacity = { sandboxes: 2, cpuMillis: 4_000, memoryBytes: 8 }
@@ -43,21 +49,24 @@ interface Steered {
   readonly caller?: Caller
   readonly projects?: ReadonlyArray<string>
   readonly removing?: Effect.Effect<void>
+  readonly runtime?: Runtime
+  readonly inspect?: GuestSupervisor["Service"]["inspect"]
 }
 
-/** A port that these tests never come to: the handler that asks it dies. */
-const unasked = <I, S extends object>(port: Context.Key<I, S>): Layer.Layer<I> =>
+/** A port that these tests never come to, but for what is given: a handler that asks anything else dies. */
+const unasked = <I, S extends object>(port: Context.Key<I, S>, given: Partial<S> = {}): Layer.Layer<I> =>
   Layer.succeed(
     port,
-    new Proxy({} as S, {
-      get: (_, name) => {
+    new Proxy(given as S, {
+      get: (target, name) => {
+        if (Reflect.has(target, name)) return Reflect.get(target, name)
         throw new Error(`${port.key}.${String(name)} is not asked here`)
       }
     })
   )
 
 /** Ports over one Project `web` (id 7) and one operation; whatever a handler asks beyond that dies. */
-const ports = ({ projects = ["web", "7"], removing = Effect.void }: Steered) => {
+const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: Steered) => {
   const record = new DeletionRecord({ ...deletionOfWeb, state: "pending", completedSteps: [], proofs: [] })
   return Layer.mergeAll(
     Layer.mock(ProjectStore)({
@@ -86,7 +95,7 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void }: Steered) => 
       byId: () => Effect.succeed(Option.some(storedOperation({ state: "succeeded" }))),
       overview: () =>
         Effect.succeed({
-          runtime: Option.none(),
+          runtime: Option.fromUndefinedOr(steered.runtime),
           live: Option.none(),
           newest: [storedOperation({ state: "failed" })]
         })
@@ -108,7 +117,7 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void }: Steered) => 
     OperationEvents.layer,
     Layer.mock(OperationAlerts)({}),
     Layer.mock(Identifiers)({}),
-    unasked(GuestSupervisor),
+    unasked(GuestSupervisor, steered.inspect === undefined ? {} : { inspect: steered.inspect }),
     unasked(HeldLeases),
     unasked(LeaseAdmission),
     unasked(RuntimeStore),
@@ -130,6 +139,20 @@ const serve = Effect.fnUntraced(function* (steered: Steered = {}) {
 })
 
 const operationId = storedOperation().id
+const { sandbox } = storedRuntime(uuid(3)).recipe!
+
+const identity = new GuestIdentity({
+  supervisor: "bubblewrap",
+  sandbox,
+  generation: Generation.make(1),
+  runId: uuid(6),
+  attemptId: uuid(7),
+  bootId: uuid(8),
+  monitor: { pid: 1, startTicks: "1" },
+  init: { pid: 2, startTicks: "1" },
+  groups: [],
+  userId: 30_000
+})
 
 describe("handlers", () => {
   it.live(
@@ -162,6 +185,30 @@ describe("handlers", () => {
       assert.lengthOf(status.operations, 1)
       assert.deepStrictEqual(status.charges.capacity, capacity)
       assert.notInclude(JSON.stringify([status, operation]), canary)
+    })
+  )
+
+  const sights = [
+    ["bubblewrap", "lives", Effect.succeed(GuestObservation.cases.Running.make({ identity }))],
+    ["bubblewrap", "is paused", Effect.succeed(GuestObservation.cases.Paused.make({ identity }))],
+    [null, "is in doubt", Effect.succeed(GuestObservation.cases.Uncertain.make({ why: "no answer" }))],
+    [null, "cannot be seen", Effect.fail(new GuestFailure({ sandbox, step: "look", detail: "EIO" }))]
+  ] as const
+  for (const [carriedBy, state, seen] of sights) {
+    it.live(`the status names ${carriedBy ?? "nobody"} as the carrier of an auto guest that ${state}`, () =>
+      Effect.gen(function* () {
+        const client = yield* serve({ runtime: storedRuntime(uuid(3)), inspect: () => seen })
+        const { runtime } = yield* client.projects.status({ params: { project: "web" } })
+        assert.deepInclude(runtime, { supervisor: "auto", carriedBy, sandbox })
+      })
+    )
+  }
+
+  it.live("of a runtime that another node carries this machine is not asked", () =>
+    Effect.gen(function* () {
+      const client = yield* serve({ runtime: storedRuntime(uuid(5)) })
+      const { runtime } = yield* client.projects.status({ params: { project: "web" } })
+      assert.deepInclude(runtime, { supervisor: "auto", carriedBy: null })
     })
   )
 

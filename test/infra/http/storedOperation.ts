@@ -1,6 +1,7 @@
-/** An operation's row from a partial description, with a canary in everything that must not leave the daemon. */
+/** Rows of an operation and a runtime, with a canary in everything of the operation that must not leave the daemon. */
 import * as Schema from "effect/Schema"
 import { Operation } from "../../../src/domain/operations/Operation.ts"
+import { Runtime } from "../../../src/domain/runtimes/Runtime.ts"
 
 export const canary = "canary-7f3a"
 
@@ -19,6 +20,22 @@ const recipe = {
 }
 
 const decode = Schema.decodeUnknownSync(Operation)
+
+const decodeRuntime = Schema.decodeUnknownSync(Runtime)
+
+/** The running runtime of Project 7, whose machine was asked for with any supervisor, on that node. */
+export const storedRuntime = (node: string): Runtime =>
+  decodeRuntime({
+    project: 7,
+    generation: 1,
+    sandbox: recipe.sandbox,
+    desired: "running",
+    observed: "running",
+    observedReason: null,
+    recipe: { ...recipe, image: "host", node, supervisor: "auto" },
+    refreshEpoch: 0,
+    sampleStartedAtMillis: null
+  })
 
 /** A queued provision of Project 7, unless told otherwise. */
 export const storedOperation = (fields: Partial<typeof Operation.Encoded> = {}): Operation =>

@@ -1,0 +1,41 @@
+/**
+ * The calls to the system of somebody who only looks: whatever would change a file, a directory or its times is refused
+ * before it reaches the system, and a file does not even note that it was read.
+ */
+import * as Files from "node:fs"
+import type { FileCalls } from "./durable.ts"
+import { PrivateFileRefused } from "./privateFiles.ts"
+
+const { O_CREAT, O_NOATIME, O_RDWR, O_TRUNC, O_WRONLY } = Files.constants
+const changingFlags = O_CREAT | O_RDWR | O_TRUNC | O_WRONLY
+
+/** Throws, which the adapters take for a failure of their own call. */
+const refuse = (): never => {
+  throw new PrivateFileRefused("this is a look, and it changes nothing")
+}
+
+/** Opens for reading only. Only the owner may keep its reading out of a file's times; others are refused anyway. */
+const openToRead = (path: string, flags: number): number => {
+  if ((flags & changingFlags) !== 0) return refuse()
+  try {
+    return Files.openSync(path, flags | O_NOATIME)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EPERM") throw error
+    return Files.openSync(path, flags)
+  }
+}
+
+// What is refused needs no parameters, and an overload that is not used no implementation.
+export const readOnlyCalls = {
+  ...Files,
+  openSync: openToRead,
+  open: refuse,
+  mkdirSync: refuse,
+  chmodSync: refuse,
+  fchmod: refuse,
+  rmdirSync: refuse,
+  write: refuse,
+  fsync: refuse,
+  rename: refuse,
+  unlink: refuse
+} as unknown as FileCalls
