@@ -8,8 +8,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type { SandboxId } from "../Identity.ts"
+import { putIntent, withIntent } from "./intent.ts"
 import { observeStep } from "./observeStep.ts"
-import { SandboxRecord } from "./Record.ts"
+import type { SandboxRecord } from "./Record.ts"
 import { Registry } from "./Registry.ts"
 import { continueDeletion } from "./removal.ts"
 
@@ -34,8 +35,7 @@ const decideExpiry =
   (record: SandboxRecord): Result.Result<SandboxRecord, StillAlive> => {
     if (record.deletion !== null) return Result.succeed(record)
     if (!isOver(record)) return Result.fail(new StillAlive())
-    const deletion = { reason: "expired", actor: expiryActor, requestedAtMillis } as const
-    return Result.succeed(new SandboxRecord({ ...record, deletion }))
+    return Result.succeed(withIntent(record, { reason: "expired", actor: expiryActor, requestedAtMillis }))
   }
 
 /**
@@ -47,7 +47,7 @@ export const expireSandbox = Effect.fn(program)(function* (sandbox: SandboxId, j
   const expire = Effect.gen(function* () {
     const isOver = yield* judge
     const nowMillis = yield* Clock.currentTimeMillis
-    yield* observeStep(program, "intent", registry.update(sandbox, decideExpiry(isOver, nowMillis)))
+    yield* observeStep(program, "intent", putIntent(sandbox, decideExpiry(isOver, nowMillis)))
     yield* continueDeletion(sandbox)
     return "expired" as const
   }).pipe(

@@ -10,9 +10,10 @@ import { guestStopGraceMillis } from "../Bounds.ts"
 import type { SandboxId } from "../Identity.ts"
 import { reclaimSandbox } from "../reclamation/reclamation.ts"
 import { RunState } from "../reclamation/RunState.ts"
+import { putIntent, withIntent } from "./intent.ts"
 import { provenanceOf } from "./provenance.ts"
 import { observeStep } from "./observeStep.ts"
-import { type DeletionIntent, SandboxRecord } from "./Record.ts"
+import type { DeletionIntent } from "./Record.ts"
 import { Registry, SandboxNotFound } from "./Registry.ts"
 
 const program = "registry.deleteSandbox"
@@ -21,14 +22,9 @@ const program = "registry.deleteSandbox"
 export type DeletionWish = Pick<typeof DeletionIntent.Type, "reason" | "actor">
 
 const intend = Effect.fnUntraced(function* (sandbox: SandboxId, wish: DeletionWish) {
-  const registry = yield* Registry
   const requestedAtMillis = yield* Clock.currentTimeMillis
-  return yield* registry.update(sandbox, (record) =>
-    Result.succeed(
-      record.deletion === null
-        ? new SandboxRecord({ ...record, deletion: { ...wish, requestedAtMillis } })
-        : record
-    )
+  return yield* putIntent(sandbox, (record) =>
+    Result.succeed(withIntent(record, { ...wish, requestedAtMillis }))
   )
 })
 
