@@ -3,11 +3,13 @@
  * lost to a reboot or is still there after a restart. It takes no input and starts nothing; it only records what was
  * observed, under the generation it was asked about, and leaves alone what an operation is working on.
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { reconcilePageRows } from "../Bounds.ts"
+import { reconcilePageRows, sandboxLifeSecondsMax } from "../Bounds.ts"
 import type { SandboxRecord } from "../registry/Record.ts"
 import { Registry } from "../registry/Registry.ts"
+import { renewSandbox } from "../registry/renewal.ts"
 import type { Runtime, RuntimeObserved } from "./Runtime.ts"
 import { RuntimeStore } from "./RuntimeStore.ts"
 
@@ -47,6 +49,24 @@ export const correctionOf = (runtime: Runtime, record: SandboxRecord | undefined
   return verdict === null || verdict.observed === runtime.observed ? null : verdict
 }
 
+/**
+ * Whether the sandbox's life is half over. A runtime's machine lives as long as its Project wants it, and a sandbox at
+ * most as long as the node lets any; so it is renewed while the node still hears of the runtime.
+ */
+export const isRenewalDue = (record: SandboxRecord, nowMillis: number): boolean =>
+  record.deletion === null && record.expiresAtMillis - nowMillis < (sandboxLifeSecondsMax * 1_000) / 2
+
+const renewWhereDue = Effect.fnUntraced(function* (record: SandboxRecord | undefined) {
+  if (record === undefined || !isRenewalDue(record, yield* Clock.currentTimeMillis)) return
+  const life = { lifeSeconds: sandboxLifeSecondsMax, lifeSecondsMax: sandboxLifeSecondsMax }
+  yield* renewSandbox(record.id, life).pipe(
+    // A deletion or the sandbox's own end got in first, or the registry has no room: the next pass looks again.
+    Effect.catch((refusal) =>
+      Effect.logWarning(`the life of a runtime's machine was not extended: ${refusal.message}`)
+    )
+  )
+})
+
 /** One pass over the runtimes of this node; answers how many rows were corrected. */
 export const reconcileRuntimes = Effect.fn("runtimes.reconcile")(function* (
   isBusy: (project: Runtime["project"]) => boolean
@@ -63,6 +83,7 @@ export const reconcileRuntimes = Effect.fn("runtimes.reconcile")(function* (
       if (runtime.recipe?.node !== registry.node || isBusy(runtime.project)) continue
       const sandbox = Option.fromNullishOr(runtime.sandbox)
       const record = Option.getOrUndefined(Option.map(sandbox, (id) => inventory.get(id)))
+      yield* renewWhereDue(record)
       const correction = correctionOf(runtime, record)
       if (correction === null) continue
       const { generation, project } = runtime

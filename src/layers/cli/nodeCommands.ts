@@ -8,7 +8,7 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
-import { sandboxStopGraceMillisMax } from "../../domain/Bounds.ts"
+import { sandboxStopGraceMillisMax, runtimeProcessesDefault } from "../../domain/Bounds.ts"
 import { GuestSignal } from "../../domain/guests/GuestSpec.ts"
 import { commandOptions, executionFlags, supervisorFlag } from "./executionFlags.ts"
 import { ExitStatus, load, running, undefinedOr } from "./root.ts"
@@ -44,7 +44,10 @@ const create = Command.make(
       Flag.withDefault("512Mi"),
       Flag.withDescription("Bytes of memory: 512Mi, 1.5G")
     ),
-    processesMax: Flag.Int("processes").pipe(Flag.optional),
+    processesMax: Flag.Int("processes").pipe(
+      Flag.optional,
+      Flag.withDescription(`Most processes at a time; else ${runtimeProcessesDefault}`)
+    ),
     image: Flag.String("image").pipe(
       Flag.optional,
       Flag.withDescription("`host`, or the absolute path of a root file system")

@@ -239,5 +239,47 @@ const recordedRows: ReadonlyArray<RecoveryRow> = [
   }
 ]
 
-/** The rows of a launch that was begun; a tombstone and an untouched sandbox stand in the test. */
-export const recoveryRows: ReadonlyArray<RecoveryRow> = [...preparingRows, ...recordedRows]
+const finished = {
+  died: "deleting",
+  seen: "Gone",
+  verdict: "delete",
+  status: null,
+  reason: null,
+  isAlive: false,
+  evidence: "GroupsEmpty"
+} as const
+
+const tombstoneRows: ReadonlyArray<RecoveryRow> = [
+  {
+    ...finished,
+    row: "tombstone, with everything else still there: the reclamation is finished",
+    meanwhile: nothing
+  },
+  {
+    ...finished,
+    row: "tombstone, identity of another boot: the reclamation is finished",
+    meanwhile: (guest) => act(() => rewrite(guest, "identity.json", anotherBoot))
+  },
+  {
+    ...finished,
+    row: "tombstone, cgroups missing: the reclamation is finished",
+    meanwhile: (guest) => Effect.forEach(guest.identity.groups, (_, at) => dropGroup(guest, at))
+  },
+  {
+    ...finished,
+    row: "tombstone, cgroups of other inodes: the reclamation is finished",
+    meanwhile: (guest) => Effect.forEach(guest.identity.groups, (_, at) => replaceGroup(guest, at))
+  },
+  {
+    ...finished,
+    row: "tombstone, a stranger in one of the cgroups: he is left alone, and the charge is kept until he leaves",
+    meanwhile: (guest) =>
+      Effect.map(makeStranger, ({ pid }) => joinGroups(pid, guest.identity.groups.slice(0, 1))),
+    verdict: "failed",
+    status: "Running",
+    evidence: null
+  }
+]
+
+/** The rows of a launch that was begun; a sandbox that was never launched stands in the test. */
+export const recoveryRows: ReadonlyArray<RecoveryRow> = [...tombstoneRows, ...preparingRows, ...recordedRows]
