@@ -32,12 +32,18 @@ export type LeaseId = typeof LeaseId.Type
 /** Owner of one node registry: written once into its header, its metadata and every record. Source: RG-LAY-04. */
 export const NodeId = Uuid.pipe(Schema.brand("NodeId"))
 export type NodeId = typeof NodeId.Type
+/** What `NodeId` accepts, told without the schema: an open asks it of every record. */
+export const isNodeId = (value: unknown): value is NodeId =>
+  typeof value === "string" && uuidPattern.test(value)
+
+const sandboxPattern = /^sb-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** A sandbox of a node: `sb-` and a lower-case uuid. It is also a file name, so nothing else is accepted. */
-export const SandboxId = Schema.String.check(
-  Schema.isPattern(/^sb-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/)
-).pipe(Schema.brand("SandboxId"))
+export const SandboxId = Schema.String.check(Schema.isPattern(sandboxPattern)).pipe(Schema.brand("SandboxId"))
 export type SandboxId = typeof SandboxId.Type
+/** What `SandboxId` accepts, told without the schema: an open asks it of every record and of every name. */
+export const isSandboxId = (value: unknown): value is SandboxId =>
+  typeof value === "string" && sandboxPattern.test(value)
 
 /** Grows by one whenever a machine is replaced; it fences late writers. Starts at 1. */
 export const Generation = Schema.Int.check(

@@ -2,8 +2,7 @@
  * What an entry of the registry is by its name. A name that is reserved and is none of these refuses the open: deny by
  * default. The layout that the names belong to is drawn in RegistryFiles.ts. Source: RG-LAY-07, RG-MIG-04, BX-07.
  */
-import * as Schema from "effect/Schema"
-import { SandboxId } from "../Identity.ts"
+import { isSandboxId } from "../Identity.ts"
 
 export const headerName = "sandboxes.json"
 export const recordsName = "records"
@@ -12,8 +11,6 @@ export const runtimeName = "runtime"
 export const ownerName = "owner.json"
 
 export const unknownName = "no file of the registry has such a name: move it away"
-
-const isSandboxId = Schema.is(SandboxId)
 
 /** Of a directory of records, whatever its own name. */
 export const roleInRecords = (name: string): "meta" | "record" | "leftover" | null => {

@@ -68,7 +68,7 @@ const decideUpdate =
         )
       }
       const put = putOf(record)
-      if (put.text === JSON.stringify(before.record)) {
+      if (put.bytes === before.bytes && put.text === JSON.stringify(before.record)) {
         return { _tag: "Keep", record: before.record } as const
       }
       yield* fitsBudget(pending.charges.snapshotBytes, put.bytes - before.bytes, budgetBytes)

@@ -5,7 +5,7 @@
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { NodeId, RequestKey, SandboxId } from "../Identity.ts"
+import { isNodeId, isSandboxId, NodeId, RequestKey, type SandboxId } from "../Identity.ts"
 import { DeletionIntent, RecordFile, SandboxRecord, SandboxStatus } from "./Record.ts"
 
 type Fields = Readonly<Record<string, unknown>>
@@ -16,25 +16,34 @@ const isWhole = (value: unknown): boolean => Number.isSafeInteger(value)
 const isPositive = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) > 0
 const isObject = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value)
-const isTexts = (value: unknown): boolean => isObject(value) && Object.values(value).every(isText)
+const isTexts = (value: unknown): boolean => {
+  if (!isObject(value)) return false
+  for (const key in value) if (typeof value[key] !== "string") return false
+  return true
+}
 
 const statuses: ReadonlySet<unknown> = new Set(SandboxStatus.literals)
 const reasons: ReadonlySet<unknown> = new Set(DeletionIntent.fields.reason.literals)
-const isSandboxId = Schema.is(SandboxId)
-const isNodeId = Schema.is(NodeId)
 const isRequestKey = Schema.is(RequestKey)
 
 type Kinds = ReadonlyArray<readonly [string, (value: unknown) => boolean]>
 
-/** Whether it has exactly these keys, each with a value of its kind, and of the optional ones those that it likes. */
-const hasExactly = (value: unknown, kinds: Kinds, optionalKinds: Kinds = []) => {
+const none: Kinds = []
+
+/**
+ * Whether it has exactly these keys, each with a value of its kind, and of the optional ones those that it likes. Loops
+ * that make nothing, since they are gone through for every field of every record.
+ */
+const hasExactly = (value: unknown, kinds: Kinds, optionalKinds = none): boolean => {
   if (!isObject(value)) return false
-  const present = optionalKinds.filter(([key]) => Object.hasOwn(value, key))
-  return (
-    Object.keys(value).length === kinds.length + present.length &&
-    kinds.every(([key, isKind]) => isKind(value[key])) &&
-    present.every(([key, isKind]) => isKind(value[key]))
-  )
+  let keys = kinds.length
+  for (const kind of kinds) if (!kind[1](value[kind[0]])) return false
+  for (const kind of optionalKinds) {
+    if (!Object.hasOwn(value, kind[0])) continue
+    if (!kind[1](value[kind[0]])) return false
+    keys += 1
+  }
+  return Object.keys(value).length === keys
 }
 
 const isDeletion = (value: unknown): boolean =>

@@ -6,7 +6,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { registrySnapshotBytesMax } from "../Bounds.ts"
-import { type NodeId, SandboxId } from "../Identity.ts"
+import { isSandboxId, type NodeId } from "../Identity.ts"
 import { headerBytesOf } from "./charges.ts"
 import { chargesOf, inventoryOf } from "./Inventory.ts"
 import { hasRepeatedKey } from "./hasRepeatedKey.ts"
@@ -31,7 +31,6 @@ const unreadable =
 
 const strict = { onExcessProperty: "error" } as const
 const decodeHeader = Schema.decodeUnknownResult(Schema.Union([HeaderFile, SnapshotFile]))
-const isSandboxId = Schema.is(SandboxId)
 
 const bytesOfSnapshot = (owner: NodeId, records: ReadonlyArray<SandboxRecord>): number =>
   chargesOf(inventoryOf(records), headerBytesOf(owner)).snapshotBytes

@@ -68,11 +68,12 @@ const checkMeta = Effect.fnUntraced(function* (owner: NodeId) {
 
 type Verdict = Result.Result<SandboxRecord, RegistryOpenRefused>
 
+const pathOf = (name: string): string => `${recordsName}/${name}`
+
 const judgeRecord = (owner: NodeId, name: string, text: Option.Option<string>): Verdict => {
-  const path = `${recordsName}/${name}`
-  if (Option.isNone(text)) return Result.fail(refuse(path, "it went away while it was read"))
+  if (Option.isNone(text)) return Result.fail(refuse(pathOf(name), "it went away while it was read"))
   return Result.mapError(readRecordFile(text.value, { owner, name }), (why) =>
-    refuse(path, `${why}: keep it, and restore it from a backup`)
+    refuse(pathOf(name), `${why}: keep it, and restore it from a backup`)
   )
 }
 
@@ -96,19 +97,18 @@ const gather = Effect.fnUntraced(function* (owner: NodeId, entries: ReadonlyArra
   const artifacts: Array<Artifact> = []
   const faults: Array<RegistryOpenRefused> = []
   for (const { kind, name } of entries) {
-    const path = `${recordsName}/${name}`
     const role = roleInRecords(name)
     if (role === null) {
-      faults.push(refuse(path, unknownName))
+      faults.push(refuse(pathOf(name), unknownName))
     } else if (kind !== "file") {
-      faults.push(refuse(path, "it is not a regular file"))
+      faults.push(refuse(pathOf(name), "it is not a regular file"))
     } else if (role === "record") {
       const read = yield* readRecord(files, owner, name)
       if (Result.isSuccess(read)) records.push(read.success)
       else faults.push(read.failure)
     } else if (role === "leftover") {
       const fault = yield* checkLeftover(files, name)
-      if (fault === null) artifacts.push({ kind: "record", path })
+      if (fault === null) artifacts.push({ kind: "record", path: pathOf(name) })
       else faults.push(fault)
     }
   }

@@ -69,8 +69,12 @@ const makeAt = (path: string, name: string, calls: FileCalls): void => {
   if (name === passable) calls.chmodSync(path, passableMode)
 }
 
-const pathOf = (directory: RegistryDirectory, name: string): string =>
+/** Only asked for when a call has failed: an open makes thousands of them. */
+const pathOf = (directory: RegistryDirectory, name: string) => (): string =>
   directory === "state" ? name : Path.join(directory, name)
+
+const directoryPathOf = (directory: RegistryDirectory) => (): string =>
+  directory === "state" ? "." : directory
 
 /** None where the thing itself is missing. */
 const optional = <A>(run: () => A): Option.Option<A> => {
@@ -92,12 +96,15 @@ const thrownBy = (run: () => void): unknown => {
   }
 }
 
-const attempt = <A>(step: string, path: string, run: () => A): Effect.Effect<A, RegistryFileFailed> =>
-  Effect.try({ try: run, catch: (error) => new RegistryFileFailed({ step, path, why: errorName(error) }) })
+const attempt = <A>(step: string, path: () => string, run: () => A): Effect.Effect<A, RegistryFileFailed> =>
+  Effect.try({
+    try: run,
+    catch: (error) => new RegistryFileFailed({ step, path: path(), why: errorName(error) })
+  })
 
 const attemptAsync = (
   step: string,
-  path: string,
+  path: () => string,
   run: (done: (error: unknown) => void) => void
 ): Effect.Effect<void, RegistryFileFailed> =>
   Effect.callback<void, RegistryFileFailed>((resume) => {
@@ -105,7 +112,7 @@ const attemptAsync = (
       resume(
         error === null || error === undefined
           ? Effect.void
-          : Effect.fail(new RegistryFileFailed({ step, path, why: errorName(error) }))
+          : Effect.fail(new RegistryFileFailed({ step, path: path(), why: errorName(error) }))
       )
     try {
       run(done)
@@ -141,7 +148,7 @@ export const make = Effect.fnUntraced(function* (stateDirectory: string, calls: 
   const at = (directory: RegistryDirectory, name: string) => below(descriptorOf(directory), name)
   return RegistryFiles.of({
     list: (directory) =>
-      attempt("list", directory === "state" ? "." : directory, () =>
+      attempt("list", directoryPathOf(directory), () =>
         optional(() =>
           calls
             .readdirSync(below(descriptorOf(directory), "."), { withFileTypes: true })
@@ -170,15 +177,22 @@ export const make = Effect.fnUntraced(function* (stateDirectory: string, calls: 
     unlink: (directory, name) =>
       attemptAsync("unlink", pathOf(directory, name), (done) => calls.unlink(at(directory, name), done)),
     sync: (directory) =>
-      attemptAsync("sync", directory === "state" ? "." : directory, (done) =>
-        calls.fsync(descriptorOf(directory), done)
+      attemptAsync("sync", directoryPathOf(directory), (done) => calls.fsync(descriptorOf(directory), done)),
+    makeDirectory: (name) =>
+      attempt(
+        "make",
+        () => name,
+        () => makeAt(at("state", name), name, calls)
       ),
-    makeDirectory: (name) => attempt("make", name, () => makeAt(at("state", name), name, calls)),
     removeDirectory: (name) =>
-      attempt("remove", name, () => {
-        release(name)
-        calls.rmdirSync(at("state", name))
-      })
+      attempt(
+        "remove",
+        () => name,
+        () => {
+          release(name)
+          calls.rmdirSync(at("state", name))
+        }
+      )
   })
 })
 

@@ -193,6 +193,8 @@ const rowCases = (kind: SupervisorKind, rows: ReadonlyArray<RecoveryRow>): void 
     assert.strictEqual(refusal, row.died === "deleting" ? "GuestFailure" : "AbsenceNotProved")
     assert.deepStrictEqual({ isAlive, lost }, { isAlive: row.isAlive, lost: [] })
     assert.strictEqual(entries.includes("tombstone.json"), row.died === "deleting")
+    // Files go behind the cgroups: while those are in the way, everything is there.
+    assert.include(entries, "run")
   })
 
   it("RG-BUD-04 the charge is that of the retained records, and of none when all doubt is over", () => {
