@@ -39,8 +39,17 @@ export const lastWritesMissing = ({ texts, all }: Written): ReadonlyArray<string
     : [`${missing.length} of ${wanted.length} last writes are not in the records`]
 }
 
+/** Puts a record in the place of each that will be written, so that every write replaces one, as in the registry. */
+export const layRecords = (directory: string): void => {
+  for (let index = 0; index < recordsWritten; index++)
+    Files.writeFileSync(Path.join(directory, `record-${index}.json`), recordTemplate(), { mode: 0o600 })
+}
+
+/** Texts of the records that have been written since they were laid. */
 export const textsOf = (directory: string): ReadonlyArray<string> =>
-  Files.readdirSync(directory).map((name) => Files.readFileSync(Path.join(directory, name), "utf8"))
+  Files.readdirSync(directory)
+    .map((name) => Files.readFileSync(Path.join(directory, name), "utf8"))
+    .filter((text) => text !== recordTemplate())
 
 /** Calls `write` in one loop without letting go of the thread, as its only user would. */
 const serialLoop = (load: Load, write: (number: number) => void): Figures => {
@@ -93,6 +102,7 @@ export const nativeFloor = (program: string, template: string, place: string): C
     "C loop",
     (directory, load) =>
       Effect.tryPromise(async () => {
+        layRecords(directory)
         const given = [directory, template, recordsWritten, load.warmUpSeconds, load.seconds].map(String)
         const { stdout } = await promisify(execFile)(program, given)
         return JSON.parse(stdout) as Figures
@@ -107,6 +117,7 @@ export const nodeFloor = (place: string): Contender =>
     "Node loop",
     (directory, load) =>
       Effect.sync(() => {
+        layRecords(directory)
         const template = recordTemplate()
         const folder = Files.openSync(directory, Files.constants.O_RDONLY | Files.constants.O_DIRECTORY)
         const figures = serialLoop(load, (number) => {

@@ -10,7 +10,7 @@ import { open, type RootDatabase } from "lmdb"
 import * as Path from "node:path"
 import { loopEffects, loopPromises } from "./closedLoop.ts"
 import type { Contender } from "./definition.ts"
-import { placed, recordsWritten, textsOf } from "./recordFloors.ts"
+import { layRecords, placed, recordsWritten, textsOf } from "./recordFloors.ts"
 import { numberMark, recordTemplate, writtenNumber } from "./sampleRecord.ts"
 
 /** The same steps as the registry's, composed of the platform's file handles; one writer at a time. */
@@ -20,6 +20,7 @@ export const effectFiles = (place: string): Contender =>
     (directory, load) =>
       Effect.gen(function* () {
         const files = yield* FileSystem
+        layRecords(directory)
         const lock = Semaphore.makeUnsafe(1)
         const folder = yield* files.open(directory, { flag: "r" })
         const template = recordTemplate()

@@ -5,6 +5,8 @@ import { admissionRows, pgbenchCall, plainCall, projectsFor } from "../lib/admis
 import { openDatabase } from "../lib/database.ts"
 import type { Suite } from "../lib/definition.ts"
 import { diskDirectory } from "../lib/disk.ts"
+import { graphileWorker, prepareGraphileWorker } from "../lib/graphileWorker.ts"
+import { pgBoss, preparePgBoss } from "../lib/pgBoss.ts"
 import { hasPgbench } from "../lib/pgbench.ts"
 import { runPlainly } from "../lib/plainPg.ts"
 
@@ -16,18 +18,26 @@ export const enqueue: Suite = {
   beside: ["p50Millis", "p99Millis", "clientCpuMicros"],
   baseline: "pg, one call",
   workers: [1, 4, 16],
-  targets: [{ contender: "admitOperation", ratioAtLeast: 0.9 }],
+  targets: [
+    { contender: "admitOperation", ratioAtLeast: 0.9 },
+    { contender: "admitOperation", ratioAtLeast: 6, to: "graphile-worker, addJob" },
+    { contender: "admitOperation", ratioAtLeast: 5, to: "pg-boss, send" }
+  ],
   open: ({ seconds }) =>
     Effect.gen(function* () {
       const { settings, setting } = yield* openDatabase
       const inSchema = { ...settings, options: `-c search_path=${pluginSchema}` }
       yield* migrateBoth(settings)
       yield* runPlainly(inSchema, admissionRows(projectsFor(seconds)))
+      yield* prepareGraphileWorker(settings)
+      yield* preparePgBoss(settings)
       const directory = yield* diskDirectory
       return {
         contenders: [
           plainCall(inSchema),
           productAdmission(inSchema),
+          graphileWorker(settings),
+          pgBoss(settings),
           ...(hasPgbench() ? [pgbenchCall(inSchema, directory)] : [])
         ],
         leftOut: hasPgbench() ? [] : [{ name: "pgbench, one call, cold", why: "pgbench is not installed" }],

@@ -12,8 +12,7 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { inject } from "vitest"
 import { ApiClient, layer as clientLayer } from "../../src/infra/http/apiClient.ts"
-import { killGroups } from "../../src/infra/guests/cgroupControl.ts"
-import { tryRemove } from "../../src/infra/guests/cgroups.ts"
+import { killGroups, removeGroup } from "../../src/infra/guests/cgroupControl.ts"
 import { socketPathOf } from "../../src/layers/config.ts"
 
 const startMillisMax = 30_000
@@ -54,22 +53,28 @@ const onServer = (text: string) => {
 }
 
 /** Ends guests that a test which failed has left: what is recorded of their cgroups is killed and removed. */
-const endGuestsOf = (home: string): void => {
-  const runtime = join(home, "state", "runtime")
-  if (!existsSync(runtime)) return
-  for (const sandbox of readdirSync(runtime)) {
-    const file = join(runtime, sandbox, "identity.json")
-    if (!existsSync(file)) continue
-    const { groups, init } = JSON.parse(readFileSync(file, "utf8"))
-    killGroups(groups)
-    try {
-      process.kill(init.pid, "SIGKILL")
-    } catch {
-      // It is gone already.
+const endGuestsOf = (home: string): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const runtime = join(home, "state", "runtime")
+    if (!existsSync(runtime)) return Effect.void
+    const files = readdirSync(runtime).map((sandbox) => join(runtime, sandbox, "identity.json"))
+    const identities = files
+      .filter((file) => existsSync(file))
+      .map((file) => JSON.parse(readFileSync(file, "utf8")))
+    for (const { groups, init } of identities) {
+      killGroups(groups)
+      try {
+        process.kill(init.pid, "SIGKILL")
+      } catch {
+        // It is gone already.
+      }
     }
-    for (const { path } of groups) tryRemove(path)
-  }
-}
+    // A group is busy until the last of its processes has been collected.
+    const paths = identities.flatMap(({ groups }) =>
+      groups.map(({ path }: { readonly path: string }) => path)
+    )
+    return Effect.forEach(paths, removeGroup, { discard: true })
+  })
 
 /** A home directory; it and the guests that are left in it are gone when the scope closes. */
 export const makeHome: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
@@ -79,10 +84,10 @@ export const makeHome: Effect.Effect<string, never, Scope.Scope> = Effect.acquir
     return made
   }),
   (made) =>
-    Effect.sync(() => {
-      endGuestsOf(made)
-      rmSync(made, { recursive: true, force: true })
-    })
+    Effect.andThen(
+      endGuestsOf(made),
+      Effect.sync(() => rmSync(made, { recursive: true, force: true }))
+    )
 )
 
 /** A home directory and an empty database; both are gone when the scope closes. */

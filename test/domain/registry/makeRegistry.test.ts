@@ -236,6 +236,16 @@ describe("registry/makeRegistry", () => {
     })
   )
 
+  it.live("RG-COM-01 a change of as many bytes as before is written too", () =>
+    Effect.gen(function* () {
+      const { directory, registry } = yield* freshRegistry()
+      yield* registry.admit(recordOf(1))
+      for (const reason of ["one", "two"]) yield* registry.update(sandboxOf(1), withReason(reason))
+      assert.strictEqual((yield* registry.get(sandboxOf(1))).statusReason, "two")
+      assert.strictEqual((yield* lookAt(directory)).get(sandboxOf(1))?.statusReason, "two")
+    })
+  )
+
   it.live("a change that is refused or changes nothing writes nothing", () =>
     Effect.gen(function* () {
       const { disk, registry } = yield* freshRegistry()

@@ -1,0 +1,56 @@
+/**
+ * pg-boss's `send` as a contender of P1: a job is stored and durable. It knows no Project, no access of a caller, no
+ * generation and no repeated request, all of which an admission checks in the same round trip.
+ */
+import * as Effect from "effect/Effect"
+import { PgBoss } from "pg-boss"
+import { loopPromises } from "./closedLoop.ts"
+import type { Contender } from "./definition.ts"
+import { type PlainSettings, runPlainly } from "./plainPg.ts"
+
+const queue = "start"
+
+/** Without its own maintenance, which would run beside every contender. */
+const opened = (settings: PlainSettings, connectionsMax: number) =>
+  Effect.acquireRelease(
+    Effect.tryPromise(async () => {
+      const boss = new PgBoss({ ...settings, max: connectionsMax, supervise: false, schedule: false })
+      // An error without a listener would end the process; a failed send rejects besides.
+      boss.on("error", () => undefined)
+      await boss.start()
+      return boss
+    }),
+    (boss) => Effect.promise(() => boss.stop({ graceful: false }))
+  )
+
+/** Makes the queue's schema, which no run should pay for. */
+export const preparePgBoss = (settings: PlainSettings) =>
+  Effect.scoped(
+    Effect.flatMap(opened(settings, 1), (boss) => Effect.tryPromise(() => boss.createQueue(queue)))
+  )
+
+export const pgBoss = (settings: PlainSettings): Contender => {
+  let all = 0
+  return {
+    name: "pg-boss, send",
+    run: (load) =>
+      Effect.gen(function* () {
+        const boss = yield* opened(settings, load.workers)
+        let job = 0
+        const figures = yield* loopPromises(load, () => {
+          job += 1
+          return boss.send(queue, { project: job, key: `key-${job}` })
+        })
+        all = figures["operationsAll"] ?? 0
+        return figures
+      }),
+    check: Effect.gen(function* () {
+      const { rows } = yield* runPlainly(settings, [
+        `select count(*)::int as jobs from pgboss.job where name = '${queue}'`
+      ])
+      yield* runPlainly(settings, ["truncate pgboss.job"])
+      const jobs = rows[0]?.["jobs"]
+      return jobs === all ? [] : [`${all} jobs were sent and ${String(jobs)} are there`]
+    })
+  }
+}
