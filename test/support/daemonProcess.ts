@@ -3,7 +3,7 @@
  * cluster. A daemon can be told to kill itself at one boundary of one step, as a machine would.
  */
 import { type ChildProcess, spawn } from "node:child_process"
-import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { chmodSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as PgConnection from "@effect/sql-pg/PgConnection"
@@ -12,7 +12,7 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import { inject } from "vitest"
 import { ApiClient, layer as clientLayer } from "../../src/infra/http/apiClient.ts"
-import { killGroups, removeGroup } from "../../src/infra/guests/cgroupControl.ts"
+import { endGuestsOf } from "./guestsLeft.ts"
 import { socketPathOf } from "../../src/layers/config.ts"
 
 const startMillisMax = 30_000
@@ -52,30 +52,6 @@ const onServer = (text: string) => {
   ).pipe(Effect.catch((error) => Effect.die(error)))
 }
 
-/** Ends guests that a test which failed has left: what is recorded of their cgroups is killed and removed. */
-const endGuestsOf = (home: string): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    const runtime = join(home, "state", "runtime")
-    if (!existsSync(runtime)) return Effect.void
-    const files = readdirSync(runtime).map((sandbox) => join(runtime, sandbox, "identity.json"))
-    const identities = files
-      .filter((file) => existsSync(file))
-      .map((file) => JSON.parse(readFileSync(file, "utf8")))
-    for (const { groups, init } of identities) {
-      killGroups(groups)
-      try {
-        process.kill(init.pid, "SIGKILL")
-      } catch {
-        // It is gone already.
-      }
-    }
-    // A group is busy until the last of its processes has been collected.
-    const paths = identities.flatMap(({ groups }) =>
-      groups.map(({ path }: { readonly path: string }) => path)
-    )
-    return Effect.forEach(paths, removeGroup, { discard: true })
-  })
-
 /** A home directory; it and the guests that are left in it are gone when the scope closes. */
 export const makeHome: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
   Effect.sync(() => {
@@ -85,7 +61,7 @@ export const makeHome: Effect.Effect<string, never, Scope.Scope> = Effect.acquir
   }),
   (made) =>
     Effect.andThen(
-      endGuestsOf(made),
+      endGuestsOf(join(made, "state")),
       Effect.sync(() => rmSync(made, { recursive: true, force: true }))
     )
 )

@@ -89,6 +89,18 @@ export const emptyEvents = (groups: ReadonlyArray<OwnedGroup>): string | null =>
   return control === null ? null : eventsOf(control)
 }
 
+/**
+ * Whether the kernel was told to keep the group still. Whether every process of it stands at this moment is another
+ * question, which can be answered with no for an instant long after: a process in the midst of a vfork counts as
+ * standing and goes on to its stop later.
+ */
+export const isHeldStill = (path: string): boolean => {
+  const asked = readIfThere(Path.join(path, "cgroup.freeze"))
+  if (asked !== undefined) return asked.trim() === "1"
+  const state = readIfThere(Path.join(path, "freezer.state"))
+  return state !== undefined && state.trim() !== "THAWED"
+}
+
 /** Whether the group stands still. Of a group without a freezer it is false. */
 export const isFrozen = (path: string): boolean => {
   const events = readIfThere(Path.join(path, "cgroup.events"))

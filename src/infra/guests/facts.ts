@@ -6,7 +6,7 @@ import { type GuestFacts, SeenInit } from "../../domain/guests/GuestFacts.ts"
 import type { OwnedGroup } from "../../domain/guests/AbsenceProof.ts"
 import type { GuestIdentity } from "../../domain/guests/GuestSupervisor.ts"
 import { Generation, type SandboxId } from "../../domain/Identity.ts"
-import { isFrozen } from "./cgroupControl.ts"
+import { isHeldStill } from "./cgroupControl.ts"
 import { controlGroup, isMemberOfEach, seeGroup } from "./cgroups.ts"
 import {
   type SandboxFolder,
@@ -36,7 +36,7 @@ const seeInit = (identity: GuestIdentity | undefined): SeenInit => {
 
 const isStill = (groups: ReadonlyArray<OwnedGroup>): boolean => {
   const control = controlGroup(groups)
-  return control !== null && isFrozen(control)
+  return control !== null && isHeldStill(control)
 }
 
 /** Processes are looked for only where no cgroup tells, since that looks at the whole machine. */

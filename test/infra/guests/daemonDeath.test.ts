@@ -9,6 +9,7 @@ import { expect } from "vitest"
 import type { GuestSpec, SupervisorKind } from "../../../src/domain/guests/GuestSpec.ts"
 import { reclaimSandbox } from "../../../src/domain/reclamation/reclamation.ts"
 import { findWitnesses } from "../../../src/infra/guests/witnesses.ts"
+import { endGuestsOf } from "../../support/guestsLeft.ts"
 import {
   daemonLayer,
   describeWith,
@@ -65,7 +66,11 @@ const withState = <A, E, R>(use: (stateDirectory: string) => Effect.Effect<A, E,
     Effect.flatMap(
       Effect.acquireRelease(
         Effect.sync(() => makeStateDirectory()),
-        (directory) => Effect.sync(() => Files.rmSync(directory, { recursive: true, force: true }))
+        (directory) =>
+          Effect.andThen(
+            endGuestsOf(directory),
+            Effect.sync(() => Files.rmSync(directory, { recursive: true, force: true }))
+          )
       ),
       use
     )
