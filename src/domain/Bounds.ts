@@ -215,9 +215,9 @@ export const executionBufferedBytesMax = 1024 ** 2
 export const executionChannelsMadeMax = 8
 export const executionChannelsKeptMin = 4
 /** Locks with pipes that are made ahead for the next launches. */
-export const launchKitsKeptMin = 2
-export const launchKitsMadeMax = 4
-export const launchKitsDelayMillis = 50
+export const launchKitsKeptMin = 4
+export const launchKitsMadeMax = 8
+export const launchKitsDelayMillis = 250
 /** Runners of a guest that wait for a command; each is one shell. Made again this long after one was taken, or at its end. */
 export const executionRunnersKeptMin = 1
 export const executionRunnersDelayMillis = 25

@@ -58,8 +58,10 @@ const fill = <A, E>(shelf: Shelf<A>, options: StockOptions<A, E>): Effect.Effect
   Effect.suspend(() =>
     shelf.isOpen && shelf.ready.length < options.keptMin
       ? Effect.flatMap(options.make, (made) => {
+          const isAwaited = shelf.wake !== undefined
           putOn(shelf, made, options.discard)
-          return made.length === 0 ? Effect.void : fill(shelf, options)
+          // Whoever waited is at work with it now: the next one is made when it is asked for again.
+          return made.length === 0 || isAwaited ? Effect.void : fill(shelf, options)
         })
       : Effect.void
   )
