@@ -7,11 +7,11 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import * as Stream from "effect/Stream"
 import { RequestKey } from "../../src/domain/Identity.ts"
 import type { ApiClient } from "../../src/infra/http/apiClient.ts"
 import type { OperationView } from "../../src/infra/http/Views.ts"
 import { awaitReady, type KillPoint, makePlace, type Place, startDaemon } from "../support/daemonProcess.ts"
+import { outcomeOf } from "../support/executionOutcome.ts"
 
 type Client = ApiClient["Service"]
 
@@ -38,22 +38,13 @@ const request = (client: Client, project: string, action: "provision" | "start" 
   })
 
 const run = (client: Client, project: string, script: string) =>
-  Effect.gen(function* () {
-    let text = ""
-    let exitCode = -1
-    const decoder = new TextDecoder()
-    const lines = yield* client.executions.run({
+  Effect.flatMap(
+    client.executions.run({
       params: { project },
       payload: { argv: ["/bin/sh", "-c", script], environment: {} }
-    })
-    yield* Stream.runForEach(lines, (line) =>
-      Effect.sync(() => {
-        if (line.type === "output") text += decoder.decode(line.data)
-        if (line.type === "exited") exitCode = line.exitCode
-      })
-    )
-    return { exitCode, text: text.trim() }
-  })
+    }),
+    outcomeOf
+  )
 
 const identityOf = (place: Place, sandbox: string) =>
   JSON.parse(readFileSync(join(place.home, "state", "runtime", sandbox, "identity.json"), "utf8"))

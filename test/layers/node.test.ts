@@ -8,13 +8,13 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
-import * as Stream from "effect/Stream"
 import { RequestKey, type SandboxId } from "../../src/domain/Identity.ts"
 import { isApiError } from "../../src/infra/http/ApiErrors.ts"
 import type { NodeClient } from "../../src/infra/http/node/nodeClient.ts"
 import type { SandboxCreation } from "../../src/infra/http/node/NodeApi.ts"
 import { socketPathOf } from "../../src/layers/config.ts"
 import { type KillPoint, makeHome, makePlace, awaitReady, startDaemon } from "../support/daemonProcess.ts"
+import { outcomeOf } from "../support/executionOutcome.ts"
 import { awaitNode, nodeClientOf, startNode } from "../support/nodeProcess.ts"
 
 type Client = NodeClient["Service"]
@@ -33,22 +33,13 @@ const create = (client: Client, key: string, fields: Partial<SandboxCreation> = 
   client.sandboxes.create({ payload: creation(key, fields) })
 
 const run = (client: Client, sandbox: SandboxId, script: string) =>
-  Effect.gen(function* () {
-    let text = ""
-    let exitCode = -1
-    const decoder = new TextDecoder()
-    const lines = yield* client.sandboxes.exec({
+  Effect.flatMap(
+    client.sandboxes.exec({
       params: { sandbox },
       payload: { argv: ["/bin/sh", "-c", script], environment: {} }
-    })
-    yield* Stream.runForEach(lines, (line) =>
-      Effect.sync(() => {
-        if (line.type === "output") text += decoder.decode(line.data)
-        if (line.type === "exited") exitCode = line.exitCode
-      })
-    )
-    return { exitCode, text: text.trim() }
-  })
+    }),
+    outcomeOf
+  )
 
 const folderOf = (home: string, sandbox: string) => join(home, "state", "runtime", sandbox)
 const identityOf = (home: string, sandbox: string) =>

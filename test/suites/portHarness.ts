@@ -10,7 +10,8 @@ import * as Files from "node:fs"
 import { connect, createServer } from "node:net"
 import * as Path from "node:path"
 import type { GuestIdentity } from "../../src/domain/guests/GuestSupervisor.ts"
-import { eventually, makeSpec, processesOf } from "./guestHarness.ts"
+import type { GuestSpec } from "../../src/domain/guests/GuestSpec.ts"
+import { eventually, GuestSupervisor, makeSpec, processesOf, withGuest } from "./guestHarness.ts"
 
 export const drawToken = (): string => randomBytes(32).toString("hex")
 
@@ -105,4 +106,24 @@ export const namesake = (
       return started
     }),
     (started) => Effect.sync(() => started.kill("SIGKILL"))
+  )
+
+/** A guest with one port led out, for the time of the use. */
+export const withOpenPort = <A, E, R>(
+  { port, spec }: { readonly spec: GuestSpec; readonly port: number },
+  use: (opened: {
+    readonly identity: GuestIdentity
+    readonly path: string
+    readonly token: string
+    /** Asks for the same port again. */
+    readonly again: ReturnType<GuestSupervisor["Service"]["openPort"]>
+  }) => Effect.Effect<A, E, R>
+) =>
+  withGuest(spec, (identity) =>
+    Effect.gen(function* () {
+      const supervisor = yield* GuestSupervisor
+      const token = drawToken()
+      const again = supervisor.openPort(spec.sandbox, { port, token })
+      return yield* use({ identity, path: yield* again, token, again })
+    })
   )

@@ -23,7 +23,8 @@ import {
   killBridges,
   namesake,
   readAll,
-  servingGuest
+  servingGuest,
+  withOpenPort
 } from "./portHarness.ts"
 
 /** Where the machine cannot lead ports out, each of these cases says instead that it is told so. */
@@ -51,18 +52,15 @@ export const portCases = (it: GuestMethods, stateDirectory: string): void => {
   portCase(
     "RG-RUN-01 a port of the guest is reached by a private socket, by the same one again",
     Effect.gen(function* () {
-      const supervisor = yield* GuestSupervisor
       const spec = servingGuest(8080, "hello")
-      yield* withGuest(spec, (identity) =>
+      yield* withOpenPort({ spec, port: 8080 }, ({ identity, path, again }) =>
         Effect.gen(function* () {
-          const token = drawToken()
-          const path = yield* supervisor.openPort(spec.sandbox, { port: 8080, token })
           yield* answered(path, "hello")
           expect(Files.statSync(path).mode & 0o777).toBe(0o600)
           expect(path.startsWith(stateDirectory)).toBe(true)
           const bridges = bridgesOf(identity)
           expect(bridges).toHaveLength(2)
-          expect(yield* supervisor.openPort(spec.sandbox, { port: 8080, token })).toBe(path)
+          expect(yield* again).toBe(path)
           expect(bridgesOf(identity)).toEqual(bridges)
           for (const { path: group } of identity.groups) {
             for (const bridge of bridges) expect(membersOf(group)).toContain(bridge)
@@ -77,12 +75,9 @@ export const portCases = (it: GuestMethods, stateDirectory: string): void => {
   portCase(
     "RG-RUN-01 nothing of a bridge is shown to the guest, and the token to nobody",
     Effect.gen(function* () {
-      const supervisor = yield* GuestSupervisor
       const spec = makeSpec()
-      yield* withGuest(spec, (identity) =>
+      yield* withOpenPort({ spec, port: 81 }, ({ identity, path, token, again }) =>
         Effect.gen(function* () {
-          const token = drawToken()
-          const path = yield* supervisor.openPort(spec.sandbox, { port: 81, token })
           const shown = yield* run(spec.sandbox, [
             "sh",
             "-c",
@@ -97,7 +92,7 @@ export const portCases = (it: GuestMethods, stateDirectory: string): void => {
           }
           // Nobody listens in the guest: the connection ends, and the bridge stays.
           expect(yield* readAll(path)).toBe("")
-          expect(yield* supervisor.openPort(spec.sandbox, { port: 81, token })).toBe(path)
+          expect(yield* again).toBe(path)
         })
       )
     })
@@ -106,17 +101,14 @@ export const portCases = (it: GuestMethods, stateDirectory: string): void => {
   portCase(
     "RG-RUN-04 whoever else listens in a bridge's place is not taken for it, and is replaced",
     Effect.gen(function* () {
-      const supervisor = yield* GuestSupervisor
       const spec = servingGuest(8080, "mine")
-      yield* withGuest(spec, (identity) =>
+      yield* withOpenPort({ spec, port: 8080 }, ({ identity, path, again }) =>
         Effect.gen(function* () {
-          const token = drawToken()
-          const path = yield* supervisor.openPort(spec.sandbox, { port: 8080, token })
           yield* answered(path, "mine")
           yield* killBridges(identity)
           const stranger = yield* impostor(path)
           const other = yield* impostor(Path.join(Path.dirname(path), "control.sock"))
-          expect(yield* supervisor.openPort(spec.sandbox, { port: 8080, token })).toBe(path)
+          expect(yield* again).toBe(path)
           yield* answered(path, "mine")
           expect([...stranger.asked, ...other.asked]).toEqual([])
         }).pipe(Effect.scoped)
@@ -129,18 +121,15 @@ export const portCases = (it: GuestMethods, stateDirectory: string): void => {
     portCase(
       `RG-RUN-04 a process ${who} that listens by the same name is not taken for the bridge`,
       Effect.gen(function* () {
-        const supervisor = yield* GuestSupervisor
         const spec = servingGuest(8080, "mine")
-        yield* withGuest(spec, (identity) =>
+        yield* withOpenPort({ spec, port: 8080 }, ({ identity, path, again }) =>
           Effect.gen(function* () {
-            const token = drawToken()
-            const path = yield* supervisor.openPort(spec.sandbox, { port: 8080, token })
             // Its file stays behind, as after a kill.
             yield* killBridges(identity)
             const ports = Path.dirname(path)
             const directory = isMember ? Path.dirname(ports) : ports
             yield* namesake(identity, { name: "8080.sock", directory, isMember })
-            expect(yield* supervisor.openPort(spec.sandbox, { port: 8080, token })).toBe(path)
+            expect(yield* again).toBe(path)
             yield* answered(path, "mine")
           }).pipe(Effect.scoped)
         )
@@ -151,16 +140,13 @@ export const portCases = (it: GuestMethods, stateDirectory: string): void => {
   portCase(
     "RG-RUN-01 bridges that were given another token are replaced",
     Effect.gen(function* () {
-      const supervisor = yield* GuestSupervisor
       const spec = makeSpec()
-      yield* withGuest(spec, (identity) =>
+      yield* withOpenPort({ spec, port: 82 }, ({ identity, path, token, again }) =>
         Effect.gen(function* () {
-          const token = drawToken()
-          const path = yield* supervisor.openPort(spec.sandbox, { port: 82, token })
           Files.chmodSync(Path.join(Path.dirname(path), "token"), 0o600)
           Files.writeFileSync(Path.join(Path.dirname(path), "token"), `${drawToken()}\n`)
           const before = bridgesOf(identity)
-          expect(yield* supervisor.openPort(spec.sandbox, { port: 82, token })).toBe(path)
+          expect(yield* again).toBe(path)
           expect(bridgesOf(identity).some((pid) => !before.includes(pid))).toBe(true)
           expect(Files.readFileSync(Path.join(Path.dirname(path), "token"), "utf8")).toBe(`${token}\n`)
         })
@@ -173,13 +159,11 @@ export const portCases = (it: GuestMethods, stateDirectory: string): void => {
     Effect.gen(function* () {
       const supervisor = yield* GuestSupervisor
       const spec = makeSpec()
-      const token = drawToken()
-      const identity = yield* withGuest(spec, (started) =>
+      const identity = yield* withOpenPort({ spec, port: 83 }, ({ identity: started, path, again }) =>
         Effect.gen(function* () {
-          const path = yield* supervisor.openPort(spec.sandbox, { port: 83, token })
           if (supervisor.capabilities.pause) {
             yield* supervisor.pause(spec.sandbox)
-            const paused = yield* Effect.flip(supervisor.openPort(spec.sandbox, { port: 83, token }))
+            const paused = yield* Effect.flip(again)
             expect(paused).toMatchObject({ code: "invalid_guest_state", state: "paused" })
             yield* supervisor.resume(spec.sandbox)
           }
@@ -187,7 +171,7 @@ export const portCases = (it: GuestMethods, stateDirectory: string): void => {
           const seen = yield* supervisor.end(spec.sandbox, { graceMillis: 0 })
           expect(seen._tag).toBe("Gone")
           for (const bridge of bridges) expect(Files.existsSync(`/proc/${bridge}/exe`)).toBe(false)
-          const gone = yield* Effect.flip(supervisor.openPort(spec.sandbox, { port: 83, token }))
+          const gone = yield* Effect.flip(again)
           expect(gone).toMatchObject({ code: "invalid_guest_state" })
           expect(yield* readAll(path)).toBe("")
           return started
@@ -205,10 +189,8 @@ export const portCases = (it: GuestMethods, stateDirectory: string): void => {
     Effect.gen(function* () {
       const supervisor = yield* GuestSupervisor
       const spec = makeSpec()
-      yield* withGuest(spec, () =>
+      yield* withOpenPort({ spec, port: 1 }, ({ path, token }) =>
         Effect.gen(function* () {
-          const token = drawToken()
-          const path = yield* supervisor.openPort(spec.sandbox, { port: 1, token })
           // Fifteen names in the directory are as good as fifteen bridges: what counts is what was made.
           for (let port = 2; port <= 16; port += 1) {
             Files.writeFileSync(Path.join(Path.dirname(path), `${port}.sock`), "")

@@ -60,7 +60,7 @@ const statOf = (node: SimulatedNode) => ({
   isDirectory: () => node.kind === "directory"
 })
 
-type Answer = (error: unknown, value?: unknown) => void
+type Failed = (error: NodeJS.ErrnoException) => void
 
 /** A process on the disk. */
 export interface Life {
@@ -138,22 +138,27 @@ export const startLife = (disk: SimulatedDisk, options: LifeOptions = {}): Life 
     return answer
   }
 
-  const callLater = (
+  const callLater = <A>(
     made: { readonly name: string; readonly path: string },
-    run: () => unknown,
-    answer: Answer
+    run: () => A,
+    done: (value: A) => void,
+    failed: Failed
   ): void =>
     schedule(() => {
       if (isOver) return
-      let value: unknown
+      let value: A
       try {
         value = call(made.name, made.path, true, run)
       } catch (error) {
-        if (!isOver) answer(error)
+        if (!isOver) failed(error as NodeJS.ErrnoException)
         return
       }
-      answer(null, value)
+      done(value)
     })
+
+  /** A call that answers nothing but that it is done. */
+  const doLater = (name: string, path: string, run: () => void, answer: Files.NoParamCallback): void =>
+    callLater({ name, path }, run, () => answer(null), answer)
 
   const hold = (node: SimulatedNode, path: string): number => {
     nextDescriptor += 1
@@ -196,7 +201,7 @@ export const startLife = (disk: SimulatedDisk, options: LifeOptions = {}): Life 
     changeEntry(source.parent, { change: "rename", from: source.name, to: target.name, node })
   }
 
-  const calls = {
+  const calls: FileCalls = {
     openSync: (path: string) => call("open", nameOf(path), false, () => hold(found(path), nameOf(path))),
     closeSync: (descriptor: number) =>
       call("close", opened(descriptor).path, false, () => void descriptors.delete(descriptor)),
@@ -213,8 +218,6 @@ export const startLife = (disk: SimulatedDisk, options: LifeOptions = {}): Life 
       call("list", nameOf(path), false, () =>
         [...directoryAt(path).entries].map(([name, node]) => ({ name, ...statOf(node) }))
       ),
-    fsyncSync: (descriptor: number) =>
-      call("fsync", opened(descriptor).path, true, () => syncNode(opened(descriptor).node)),
     mkdirSync: (path: string, { mode }: { readonly mode: number }) =>
       call("mkdir", nameOf(path), true, () => {
         const { name, node, parent } = locate(path)
@@ -228,38 +231,30 @@ export const startLife = (disk: SimulatedDisk, options: LifeOptions = {}): Life 
     chmodSync: (path: string, mode: number) =>
       call("chmod", nameOf(path), false, () => void (found(path).mode = mode)),
     rmdirSync: (path: string) => call("rmdir", nameOf(path), true, () => removeEntry(path, "directory")),
-    open: (path: string, _flags: number, mode: number, answer: Answer) =>
-      callLater({ name: "open", path: nameOf(path) }, () => createFile(path, mode), answer),
-    fchmod: (descriptor: number, mode: number, answer: Answer) =>
+    open: (path, _flags, mode, answer) =>
       callLater(
-        { name: "fchmod", path: opened(descriptor).path },
-        () => void (opened(descriptor).node.mode = mode),
-        answer
+        { name: "open", path: nameOf(path) },
+        () => createFile(path, mode),
+        (descriptor) => answer(null, descriptor),
+        (error) => answer(error, -1)
       ),
-    write: (descriptor: number, bytes: Buffer, at: number, length: number, _: null, answer: Answer) =>
+    fchmod: (descriptor, mode, answer) =>
+      doLater("fchmod", opened(descriptor).path, () => void (opened(descriptor).node.mode = mode), answer),
+    write: (descriptor, bytes, at, length, _, answer) =>
       callLater(
         { name: "write", path: opened(descriptor).path },
         () => writeAt(descriptor, bytes.subarray(at, at + length)),
-        answer
+        (count) => answer(null, count),
+        (error) => answer(error, 0)
       ),
-    fsync: (descriptor: number, answer: Answer) =>
-      callLater(
-        { name: "fsync", path: opened(descriptor).path },
-        () => syncNode(opened(descriptor).node),
-        answer
-      ),
-    rename: (from: string, to: string, answer: Answer) =>
-      callLater(
-        { name: "rename", path: `${nameOf(from)} ${nameOf(to)}` },
-        () => renameEntry(from, to),
-        answer
-      ),
-    unlink: (path: string, answer: Answer) =>
-      callLater({ name: "unlink", path: nameOf(path) }, () => removeEntry(path, "file"), answer)
+    fsync: (descriptor, answer) =>
+      doLater("fsync", opened(descriptor).path, () => syncNode(opened(descriptor).node), answer),
+    rename: (from, to, answer) =>
+      doLater("rename", `${nameOf(from)} ${nameOf(to)}`, () => renameEntry(from, to), answer),
+    unlink: (path, answer) => doLater("unlink", nameOf(path), () => removeEntry(path, "file"), answer)
   }
   return {
-    // The adapter uses one overload of each call, and of the answers the fields above.
-    calls: calls as unknown as FileCalls,
+    calls,
     order,
     end: () => (isOver = true),
     isOver: () => isOver

@@ -5,11 +5,14 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { constants } from "node:fs"
 import type { SandboxId } from "../../src/domain/Identity.ts"
 import { RunState, RunStateFailure } from "../../src/domain/reclamation/RunState.ts"
 import { Tombstone } from "../../src/domain/reclamation/Tombstone.ts"
 import type { FileCalls } from "../../src/infra/filesystem/durable.ts"
 import { simulatedRoot } from "./simulatedDisk.ts"
+
+const { O_CREAT, O_EXCL, O_WRONLY } = constants
 
 const runtime = `${simulatedRoot}/runtime`
 const tombstoneName = "tombstone.json"
@@ -61,7 +64,7 @@ const now = <A>(run: () => A): Effect.Effect<A, unknown> => Effect.try({ try: ru
 const writeSynced = Effect.fnUntraced(function* (path: string, text: string, calls: FileCalls) {
   let descriptor = 0
   yield* later((done) =>
-    calls.open(path, "wx", 0o600, (error, opened) => {
+    calls.open(path, O_CREAT | O_EXCL | O_WRONLY, 0o600, (error, opened) => {
       descriptor = opened
       done(error)
     })

@@ -55,6 +55,7 @@ export const makeCommitter = Effect.fnUntraced(function* (owner: NodeId, opened:
         if (waiting.exit === undefined) yield* Effect.yieldNow
       }
       if (waiting.exit === undefined) yield* lead
+      // The queue holds mutations of every kind; a refusal in this one's exit is an answer of its own `decide`.
       return yield* waiting.exit as unknown as Exit.Exit<SandboxRecord, E | RegistryError>
     }).pipe(Effect.uninterruptible)
 

@@ -20,6 +20,7 @@ import {
   below,
   checkEntry,
   createSynced,
+  type EntryFacts,
   ensurePrivateDirectory,
   type FileCalls,
   isMissing,
@@ -32,7 +33,7 @@ import { errorName, PrivateFileRefused } from "./privateFiles.ts"
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = Files.constants
 
-const kindOf = (entry: Files.Dirent): RegistryEntry["kind"] =>
+const kindOf = (entry: EntryFacts): RegistryEntry["kind"] =>
   entry.isFile() ? "file" : entry.isDirectory() ? "directory" : "other"
 
 /** Makes the state directory private, or refuses the one that is there; it is never repaired. Source: RG-LAY-01. */

@@ -11,7 +11,7 @@ import * as Files from "node:fs"
 import * as Path from "node:path"
 import * as Bounds from "../../domain/Bounds.ts"
 import { GuestIdentity } from "../../domain/guests/GuestSupervisor.ts"
-import { SandboxId } from "../../domain/Identity.ts"
+import { isSandboxId, type SandboxId } from "../../domain/Identity.ts"
 import { RunState, RunStateFailure } from "../../domain/reclamation/RunState.ts"
 import { Tombstone } from "../../domain/reclamation/Tombstone.ts"
 import {
@@ -31,7 +31,6 @@ const keptNames: ReadonlySet<string> = new Set([tombstoneName, "owner.lock"])
 const supervisorNames = /^\.(probe|kit)-[0-9a-f-]{36}$/
 const folderMode = 0o711
 
-const isSandboxId = Schema.is(SandboxId)
 const decodeTombstone = Schema.decodeUnknownResult(Schema.fromJsonString(Tombstone))
 const decodeIdentity = Schema.decodeUnknownResult(Schema.fromJsonString(GuestIdentity))
 

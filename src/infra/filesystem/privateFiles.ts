@@ -26,6 +26,9 @@ export const errorName = (error: unknown): string => {
 /** The file is not what a private file of ours is. The message is a sentence of ours. */
 export class PrivateFileRefused extends Error {}
 
+/** As long as what is drawn for a temporary name, where only the length of a path is asked. */
+export const drawnSuffix = "XXXXXX"
+
 /** Makes the entries of a directory durable. */
 export const syncDirectory = async (directory: string): Promise<void> => {
   const handle = await open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)

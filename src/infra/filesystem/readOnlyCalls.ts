@@ -25,8 +25,7 @@ const openToRead = (path: string, flags: number): number => {
   }
 }
 
-// What is refused needs no parameters, and an overload that is not used no implementation.
-export const readOnlyCalls = {
+export const readOnlyCalls: FileCalls = {
   ...Files,
   openSync: openToRead,
   open: refuse,
@@ -38,4 +37,4 @@ export const readOnlyCalls = {
   fsync: refuse,
   rename: refuse,
   unlink: refuse
-} as unknown as FileCalls
+}

@@ -67,6 +67,7 @@ interface Trash {
 
 /** Entries of an open directory, without `.` and `..`. */
 const entriesOf = function* (descriptor: number): Generator<Files.Dirent<Buffer>> {
+  // Node takes and gives names as bytes, which its types do not say: a name need not be text.
   const directory = Files.opendirSync(descriptorPath(descriptor) as unknown as string, {
     encoding: "buffer" as BufferEncoding
   })

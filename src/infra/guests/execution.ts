@@ -9,13 +9,13 @@ import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as Files from "node:fs"
 import * as Bounds from "../../domain/Bounds.ts"
 import { ExecutionEvent, type GuestCommand } from "../../domain/guests/GuestSpec.ts"
 import type { GuestFailure } from "../../domain/guests/GuestSupervisor.ts"
 import { errorName } from "../filesystem/privateFiles.ts"
 import { commandScript, isEnvironmentName } from "./agentScript.ts"
 import { type ExecutionOutputs, openOutputs } from "./executionOutputs.ts"
+import { writeGuestFile } from "./guestFile.ts"
 import { isAlive } from "./kernel.ts"
 import { waitUntil } from "./waiting.ts"
 import { type ExecutionDesk, executionFailure, releaseRunner, type Runner, takeRunner } from "./runners.ts"
@@ -43,11 +43,6 @@ const checkCommand = ({ link }: ExecutionDesk, command: GuestCommand) => {
       )
 }
 
-const writeFor = (path: string, content: string | Uint8Array, owner: number | null): void => {
-  Files.writeFileSync(path, content, { flag: "wx", mode: 0o600 })
-  if (owner !== null) Files.lchownSync(path, owner, owner)
-}
-
 interface Run {
   readonly desk: ExecutionDesk
   readonly runner: Runner
@@ -65,8 +60,8 @@ const hand = (
   events: Events
 ): ExecutionOutputs => {
   const { owner } = desk.link
-  writeFor(runner.files.script, commandScript(command), owner)
-  if (command.standardInput !== null) writeFor(runner.files.input, command.standardInput, owner)
+  writeGuestFile(runner.files.script, commandScript(command), { owner })
+  if (command.standardInput !== null) writeGuestFile(runner.files.input, command.standardInput, { owner })
   return openOutputs({ output: runner.files.output, errors: runner.files.errors, events })
 }
 

@@ -12,6 +12,7 @@ import { ensureDirectory, replaceFile, syncDirectory } from "../filesystem/priva
 import { channelPipes } from "./agentLink.ts"
 import { accountFiles, agentFiles, agentScript, commandScript, environmentScript } from "./agentScript.ts"
 import type { RunFile, SandboxFolder } from "./folders.ts"
+import { writeGuestFile } from "./guestFile.ts"
 
 const openToEnter = 0o711
 const readableByAll = 0o444
@@ -74,12 +75,6 @@ export const makeStorage = (folder: SandboxFolder, owner: number | null): void =
   }
 }
 
-const writeFor = (path: string, content: string, mode: number, owner: number | null): void => {
-  Files.writeFileSync(path, content, { flag: "wx", mode: ownerOnly })
-  Files.chmodSync(path, mode)
-  if (owner !== null) Files.lchownSync(path, owner, owner)
-}
-
 /**
  * Fills the fresh agent directory and puts it in place. The environment and the main command lie in files that only
  * the guest's user reads. Source: RG-REC-02.
@@ -96,14 +91,14 @@ export const placeAgent = (options: {
   if (owner !== null)
     for (const pipe of agentPipes(options.channels)) Files.lchownSync(at(pipe), owner, owner)
   const accounts = accountFiles(options.innerUserId)
-  writeFor(at(agentFiles.script), agentScript, readableByAll, null)
-  writeFor(at(agentFiles.passwd), accounts.passwd, readableByAll, null)
-  writeFor(at(agentFiles.group), accounts.group, readableByAll, null)
+  writeGuestFile(at(agentFiles.script), agentScript, { mode: readableByAll, owner: null })
+  writeGuestFile(at(agentFiles.passwd), accounts.passwd, { mode: readableByAll, owner: null })
+  writeGuestFile(at(agentFiles.group), accounts.group, { mode: readableByAll, owner: null })
   const environment = environmentScript(spec.environment)
-  writeFor(at(agentFiles.environment), environment, ownerOnly, owner)
+  writeGuestFile(at(agentFiles.environment), environment, { owner })
   if (spec.argv.length > 0) {
     const main = commandScript({ argv: spec.argv, environment: {}, workingDirectory: "/workspace" })
-    writeFor(at(agentFiles.main), main, ownerOnly, owner)
+    writeGuestFile(at(agentFiles.main), main, { owner })
   }
   Files.rmSync(folder.agent, { recursive: true, force: true })
   Files.renameSync(folder.agentNew, folder.agent)

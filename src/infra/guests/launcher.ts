@@ -35,12 +35,13 @@ done
 [ -z "$mark" ] || [ -e "$mark" ] || exit ${launchAbandoned}
 exec "$@"`
 
-/** Words that put a program into the groups before it runs, unless the mark is gone by then; null: no mark. */
+/** The shell and words that put a program into the groups before it runs, unless the mark is gone by then; null: no mark. */
 export const joining = (
   mark: string | null,
   groups: ReadonlyArray<string>,
   argv: ReadonlyArray<string>
-): ReadonlyArray<string> => [
+): readonly [string, ...ReadonlyArray<string>] => [
+  "/bin/sh",
   "-c",
   joinScript,
   "holdfast-launch",
@@ -117,7 +118,7 @@ export const startLaunch = (
     const release = yield* releasing(folder, holder)
     const paths = groups.map((group) => group.path)
     const pid = yield* shell.start({
-      argv: ["/bin/sh", ...joining(mark, paths, [...options.enter, ...plan.argv])],
+      argv: joining(mark, paths, [...options.enter, ...plan.argv]),
       mark: [launchMark, sandbox],
       output: folder.log,
       written: [[descriptors.status, folder.status]],

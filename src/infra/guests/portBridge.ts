@@ -16,6 +16,7 @@ import { membersOf } from "./cgroups.ts"
 import type { SandboxFolder } from "./folders.ts"
 import { attempt, folderIn, type Ground, guestFailure, ownerOf } from "./ground.ts"
 import { readIfThere } from "./kernel.ts"
+import { writeGuestFile } from "./guestFile.ts"
 import { joining } from "./launcher.ts"
 import { waitUntil } from "./waiting.ts"
 import { findWitnesses, launchMark } from "./witnesses.ts"
@@ -82,17 +83,18 @@ const isHeld = (identity: GuestIdentity, folder: SandboxFolder, name: string): b
   })
 }
 
-const writeFor = (path: string, content: string, owner: number | null): void => {
-  Files.rmSync(path, { force: true })
-  Files.writeFileSync(path, content, { flag: "wx", mode: 0o400 })
-  if (owner !== null) Files.lchownSync(path, owner, owner)
-}
-
 /** Makes the directory with what a bridge reads. The guest sees none of it: it is not among its mounts. */
 const makePlace = (folder: SandboxFolder, token: string, owner: number | null): void => {
   ensureDirectory(folder.ports, 0o700)
-  writeFor(Path.join(folder.ports, tokenName), `${token}\n`, owner)
-  writeFor(Path.join(folder.ports, answerName), answerScript, owner)
+  const files = [
+    [tokenName, `${token}\n`],
+    [answerName, answerScript]
+  ] as const
+  for (const [name, content] of files) {
+    const path = Path.join(folder.ports, name)
+    Files.rmSync(path, { force: true })
+    writeGuestFile(path, content, { mode: 0o400, owner })
+  }
   if (owner !== null) Files.lchownSync(folder.ports, owner, owner)
 }
 
@@ -110,10 +112,7 @@ const startBridge = (ground: Ground, identity: GuestIdentity, name: string, addr
     const place = ["/bin/sh", "-c", inDirectory, "holdfast-bridge", ground.staging.seenAt(folder.ports)]
     const paths = groups.map((group) => group.path)
     const started = yield* ground.shell.start({
-      argv: [
-        "/bin/sh",
-        ...joining(null, paths, [...ground.staging.enter(userId, init.pid), ...place, ...bridge])
-      ],
+      argv: joining(null, paths, [...ground.staging.enter(userId, init.pid), ...place, ...bridge]),
       mark: [launchMark, sandbox],
       output: folder.bridgeLog,
       written: [],

@@ -60,7 +60,7 @@ const canJoin = (shell: LaunchShell, layout: CgroupLayout): Effect.Effect<boolea
       }
     })
     if (paths === null) return false
-    const status = yield* shell.run(["/bin/sh", ...joining(null, paths, ["true"])])
+    const status = yield* shell.run(joining(null, paths, ["true"]))
     yield* Effect.forEach(paths, removeGroup, { discard: true })
     return status === 0
   })

@@ -4,11 +4,8 @@
  */
 import * as Files from "node:fs"
 import * as Bounds from "../../domain/Bounds.ts"
-import { SandboxId } from "../../domain/Identity.ts"
-import * as Schema from "effect/Schema"
+import { isSandboxId, type SandboxId } from "../../domain/Identity.ts"
 import { folderOf, readRun, readTombstone, runtimeDirectory } from "./folders.ts"
-
-const isSandboxId = Schema.is(SandboxId)
 
 export interface UserIds {
   /** The sandbox's user, its former one when it had one. Undefined: none is free. */

@@ -50,6 +50,18 @@ export class Unavailable extends Schema.Error<Unavailable>("holdfast/Unavailable
   httpApiStatus: 503
 }) {}
 
+/** The one class of each status. */
+const errorClasses = {
+  400: InvalidRequest,
+  403: Forbidden,
+  404: NotFound,
+  409: Conflict,
+  422: Unprocessable,
+  500: Internal,
+  503: Unavailable
+} as const
+export type ErrorStatus = keyof typeof errorClasses
+
 /** Every error that an endpoint answers with. */
 export const apiErrors = [
   InvalidRequest,
@@ -66,3 +78,19 @@ export type ApiError = InstanceType<(typeof apiErrors)[number]>
 /** Whether the value is one of the API's error bodies. */
 export const isApiError = (value: unknown): value is ApiError =>
   apiErrors.some((errorClass) => value instanceof errorClass)
+
+export interface ApiErrorBody {
+  readonly code: string
+  readonly message: string
+  readonly details: Readonly<Record<string, Detail>>
+}
+
+export const apiErrorOf = (status: ErrorStatus, body: ApiErrorBody): ApiError =>
+  new errorClasses[status](body)
+
+/** The status that an error body is answered with. */
+export const statusOfError = (error: ApiError): ErrorStatus => {
+  const found = Object.entries(errorClasses).find(([, errorClass]) => error instanceof errorClass)
+  if (found === undefined) throw new Error("an error of the API is of no class of the API")
+  return Number(found[0]) as ErrorStatus
+}

@@ -2,19 +2,16 @@
  * Which HTTP status a refusal or failure of the domain becomes, and which of its fields may be shown: ONE table, by
  * `code`. A code that is not in the table is our mistake and becomes a 500 that tells nothing. Pure.
  */
-import { type ApiError, Conflict, Detail, Forbidden, Internal, isApiError, NotFound } from "./ApiErrors.ts"
-import { InvalidRequest, Unavailable, Unprocessable } from "./ApiErrors.ts"
+import { type ApiError, apiErrorOf, Detail, type ErrorStatus, Internal, isApiError } from "./ApiErrors.ts"
 import * as Schema from "effect/Schema"
-
-type Status = 400 | 403 | 404 | 409 | 422 | 500 | 503
 
 /** `details` are the fields of the refusal that its answer repeats: ids and figures only. */
 interface Row {
-  readonly status: Status
+  readonly status: ErrorStatus
   readonly details: ReadonlyArray<string>
 }
 
-const row = (status: Status, ...details: ReadonlyArray<string>): Row => ({ status, details })
+const row = (status: ErrorStatus, ...details: ReadonlyArray<string>): Row => ({ status, details })
 
 /** Every code that a domain program can answer with. A test compares it with the codes that the domain declares. */
 export const refusalTable: Readonly<Record<string, Row>> = {
@@ -87,22 +84,6 @@ export const refusalTable: Readonly<Record<string, Row>> = {
   transaction_ended: row(500)
 }
 
-const makers: { readonly [S in Status]: (body: ApiErrorBody) => ApiError } = {
-  400: (body) => new InvalidRequest(body),
-  403: (body) => new Forbidden(body),
-  404: (body) => new NotFound(body),
-  409: (body) => new Conflict(body),
-  422: (body) => new Unprocessable(body),
-  500: (body) => new Internal(body),
-  503: (body) => new Unavailable(body)
-}
-
-export interface ApiErrorBody {
-  readonly code: string
-  readonly message: string
-  readonly details: Readonly<Record<string, Detail>>
-}
-
 /** The answer to anything that the daemon did not foresee. It tells nothing of what happened. */
 export const internalError = (): Internal =>
   new Internal({
@@ -112,7 +93,7 @@ export const internalError = (): Internal =>
   })
 
 /** Status of a code; 500 for one that is not in the table. */
-export const statusOf = (code: string): Status =>
+export const statusOf = (code: string): ErrorStatus =>
   Object.hasOwn(refusalTable, code) ? refusalTable[code]!.status : 500
 
 const isDetail = Schema.is(Detail)
@@ -123,15 +104,21 @@ export interface Refusal {
   readonly message: string
 }
 
+/** The fields of a refusal that the table lets through. */
+export const detailsOf = (refusal: Refusal): Readonly<Record<string, Detail>> => {
+  const details: Record<string, Detail> = {}
+  for (const name of refusalTable[refusal.code]?.details ?? []) {
+    const value: unknown = Reflect.get(refusal, name)
+    if (isDetail(value)) details[name] = value
+  }
+  return details
+}
+
 /** The error body of a refusal: its own sentence and the fields that the table names; an unknown code tells nothing. */
 export const answerOf = (refusal: Refusal | ApiError): ApiError => {
   if (isApiError(refusal)) return refusal
   const status = statusOf(refusal.code)
   if (status === 500) return internalError()
-  const details: Record<string, Detail> = {}
-  for (const name of refusalTable[refusal.code]!.details) {
-    const value: unknown = Reflect.get(refusal, name)
-    if (isDetail(value)) details[name] = value
-  }
-  return makers[status]({ code: refusal.code, message: refusal.message, details })
+  const { code, message } = refusal
+  return apiErrorOf(status, { code, message, details: detailsOf(refusal) })
 }

@@ -3,7 +3,7 @@
  * and linked to its public path once its mode is 0600 and the routes answer, so nobody ever meets it open to others
  * or deaf. What is served is told by whoever makes the layer.
  *
- *     HOME/.socket-XXXXXX/s    0700/0600   bound here first, removed after the link
+ *     HOME/.socket-<drawn>/s   0700/0600   bound here first, removed after the link
  *     HOME/holdfast.sock       0600        the same inode, published by link(2), which never replaces anything
  */
 import * as Fs from "node:fs/promises"
@@ -24,6 +24,7 @@ import * as NetAddress from "effect/net/NetAddress"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { requestBodyBytesMax, socketPathBytesMax, socketAnswerMillisMax } from "../../domain/Bounds.ts"
+import { drawnSuffix } from "../filesystem/privateFiles.ts"
 import { withErrorBodies } from "./middleware.ts"
 
 /** The socket's path cannot be taken. Nothing at the path was changed. */
@@ -126,7 +127,7 @@ class BoundSocket extends Context.Service<BoundSocket, Bound>()(
 
 const boundSocket = Effect.fnUntraced(function* (options: SocketOptions) {
   // The private path is longer than the public one and has the same bound.
-  const privateBytes = Buffer.byteLength(Path.join(Path.dirname(options.path), ".socket-XXXXXX", "s"))
+  const privateBytes = Buffer.byteLength(Path.join(Path.dirname(options.path), `.socket-${drawnSuffix}`, "s"))
   if (Math.max(privateBytes, Buffer.byteLength(options.path)) >= socketPathBytesMax) {
     return yield* refused(options.path, "too_long")
   }

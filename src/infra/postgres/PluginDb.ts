@@ -7,6 +7,7 @@
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as PgPool from "@effect/sql-pg/PgPool"
+import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -119,6 +120,10 @@ const inTransaction = <A, E, R>(
     )
   })
 
+/** Whatever the server still has to say on such a connection, nobody may take for an answer to him. */
+const isCommitUnknown = <A>(exit: Exit.Exit<A, StorageError>): boolean =>
+  Exit.isFailure(exit) && Option.getOrNull(Cause.findErrorOption(exit.cause))?._tag === "CommitUnknown"
+
 const pipelined = (pool: PgPool.PgPool, operation: string, queries: ReadonlyArray<Query>) =>
   queries.length > transactionStatementsPipelinedMax
     ? Effect.die(
@@ -126,10 +131,17 @@ const pipelined = (pool: PgPool.PgPool, operation: string, queries: ReadonlyArra
           `${operation} pipelines ${queries.length} statements: at most ${transactionStatementsPipelinedMax} are sent at once`
         )
       )
-    : onConnection(pool, operation, (connection) => Effect.exit(sendAtOnce(connection, operation, queries)))
+    : onConnection(pool, operation, (connection) =>
+        Effect.tap(Effect.exit(sendAtOnce(connection, operation, queries)), (exit) =>
+          isCommitUnknown(exit) ? pool.invalidate(connection) : Effect.void
+        )
+      )
 
 const query = (pool: PgPool.PgPool, asked: Query) =>
   onConnection(pool, asked.operation, (connection) => Effect.exit(run(connection, asked)))
+
+/** A pool that opens connections only when they are needed has nothing to fail with: a failure is our mistake. */
+const openPool = (config: Parameters<typeof PgPool.make>[0]) => Effect.orDie(PgPool.make(config))
 
 /**
  * Builds the handle over two pools: one for single statements, one for transactions, whose connections take several
@@ -140,10 +152,8 @@ const query = (pool: PgPool.PgPool, asked: Query) =>
 export const make: (options: Options) => Effect.Effect<PluginDb["Service"], SchemaNameRefused, Scope.Scope> =
   Effect.fnUntraced(function* (options: Options) {
     const schema = yield* checkedSchema(options.schema)
-    // A pool that opens connections only when they are needed has nothing to fail with.
-    const single = yield* Effect.orDie(PgPool.make(poolConfig(options)))
-    // The same holds here.
-    const transactions = yield* Effect.orDie(PgPool.make(transactionPoolConfig(options)))
+    const single = yield* openPool(poolConfig(options))
+    const transactions = yield* openPool(transactionPoolConfig(options))
     return PluginDb.of({
       schema,
       query: (asked) => entering(asked.operation, query(single, asked)),

@@ -13,6 +13,7 @@ import type * as Scope from "effect/Scope"
 import * as Files from "node:fs"
 import * as Path from "node:path"
 import { databaseLogBytesMax, databaseSocketPathBytesMax } from "../../domain/Bounds.ts"
+import { drawnSuffix } from "../filesystem/privateFiles.ts"
 import { ClusterFailed, ClusterRefused } from "./clusterErrors.ts"
 import { type DatabaseUser, obstacleAbove } from "./databaseUser.ts"
 
@@ -70,7 +71,7 @@ export const ephemeralHome = (
   user: DatabaseUser | null
 ): Effect.Effect<string, ClusterFailed | ClusterRefused, Scope.Scope> =>
   Effect.gen(function* () {
-    const shape = Path.join(options.under, `${options.prefix}XXXXXX`)
+    const shape = Path.join(options.under, `${options.prefix}${drawnSuffix}`)
     if (tooLong(shape)) {
       return yield* new ClusterRefused({ code: "cluster_socket_path_too_long", path: shape })
     }

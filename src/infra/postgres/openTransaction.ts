@@ -20,7 +20,7 @@ import {
   TransactionEnded
 } from "../../domain/persistence/PluginDb.ts"
 import { answerLost, storageFailure } from "./storageFailure.ts"
-import { cancel, type Kind, poisoned, type Rows, run, send, type Sent } from "./statements.ts"
+import { answerWithin, cancel, type Kind, poisoned, type Rows, run, send, type Sent } from "./statements.ts"
 
 /** A statement's place in the line of its transaction; `come` wakes who waits for it. */
 interface Turn {
@@ -166,10 +166,9 @@ export class OpenTransaction {
 
   private sendCommit(): Effect.Effect<void, StorageError> {
     const unknown = new CommitUnknown({ operation: this.operation })
-    // The fiber that waits for the answer is left alone: a COMMIT that is interrupted would wait for its cancel.
     const answer = Effect.flatMap(
       send(this.connection, { operation: this.operation, text: "commit" }),
-      (sent) => Effect.timeoutOption(Effect.interruptible(Fiber.await(sent)), databaseCommitMillisMax)
+      (sent) => answerWithin(sent, databaseCommitMillisMax)
     )
     return Effect.flatMap(answer, (exit): Effect.Effect<void, StorageError> => {
       if (Option.isNone(exit)) {

@@ -10,6 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import type { SqlError } from "effect/sql/SqlError"
+import { databaseCommitMillisMax } from "../../domain/Bounds.ts"
 import {
   CommitUnknown,
   type Query,
@@ -17,7 +18,7 @@ import {
   type StorageFailure
 } from "../../domain/persistence/PluginDb.ts"
 import { answerLost, storageFailure } from "./storageFailure.ts"
-import { poisoned, readWrite, type Rows, send, type Sent } from "./statements.ts"
+import { answerWithin, poisoned, readWrite, type Rows, send, type Sent } from "./statements.ts"
 
 type Answer = Exit.Exit<PgConnection.Result, StorageFailure>
 
@@ -61,7 +62,8 @@ const answerOf = (query: Query, exit: Exit.Exit<PgConnection.Result, SqlError>):
 
 /**
  * Sends the transaction on a connection that the caller has to himself, and answers the rows of every statement.
- * Once sent it is not interrupted: its outcome is always seen.
+ * Once sent it is not interrupted: its outcome is seen, or `CommitUnknown` told when the server has not answered after
+ * `databaseCommitMillisMax` for each statement; then the connection is not fit for another use.
  */
 export const sendAtOnce = (
   connection: PgConnection.PgConnection,
@@ -80,7 +82,9 @@ export const sendAtOnce = (
       const last = yield* send(connection, end)
       sent.push(last)
       // The answers come in the order of the statements: with the last one all are there, for one awakening.
-      yield* Fiber.await(last)
+      if (Option.isNone(yield* answerWithin(last, databaseCommitMillisMax * sent.length))) {
+        return yield* new CommitUnknown({ operation })
+      }
       const answers: Array<Answer> = []
       for (const [index, fiber] of sent.entries()) {
         answers.push(answerOf(asked[index] ?? end, yield* Fiber.await(fiber)))

@@ -5,17 +5,7 @@
 import * as Data from "effect/Data"
 import type * as HttpClientError from "effect/http/HttpClientError"
 import type * as Schema from "effect/Schema"
-import {
-  type ApiError,
-  Conflict,
-  Forbidden,
-  Internal,
-  InvalidRequest,
-  isApiError,
-  NotFound,
-  Unavailable,
-  Unprocessable
-} from "../../infra/http/ApiErrors.ts"
+import { type ApiError, isApiError, statusOfError } from "../../infra/http/ApiErrors.ts"
 import { type ExitCode, exitCodeOfStatus, exitCodes } from "./exitCodes.ts"
 
 export class CliFailure extends Data.TaggedError("CliFailure")<{
@@ -31,20 +21,12 @@ export const failed = (code: string, message: string): CliFailure =>
 export const usage = (message: string): CliFailure =>
   new CliFailure({ code: "usage", message, exit: exitCodes.usage })
 
-const statuses: ReadonlyArray<readonly [new (body: never) => ApiError, number]> = [
-  [InvalidRequest, 400],
-  [Forbidden, 403],
-  [NotFound, 404],
-  [Conflict, 409],
-  [Unprocessable, 422],
-  [Internal, 500],
-  [Unavailable, 503]
-]
-
-const ofApiError = (error: ApiError): CliFailure => {
-  const status = statuses.find(([errorClass]) => error instanceof errorClass)?.[1] ?? 500
-  return new CliFailure({ code: error.code, message: error.message, exit: exitCodeOfStatus(status) })
-}
+const ofApiError = (error: ApiError): CliFailure =>
+  new CliFailure({
+    code: error.code,
+    message: error.message,
+    exit: exitCodeOfStatus(statusOfError(error))
+  })
 
 const systemCodeOf = (error: HttpClientError.HttpClientError): string | undefined => {
   const cause: unknown = error.reason.cause

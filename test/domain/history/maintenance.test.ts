@@ -60,6 +60,7 @@ const watchedForIds = () => {
             return rows
           })
         )
+        // A single statement of the port cannot tell of a lost COMMIT: here it is the test that would be broken.
         .pipe(Effect.orDie),
     transaction: (operation, body) => {
       ids.push(operation)

@@ -64,6 +64,7 @@ const makePlugin = (
     migrate: Effect.andThen(note("migrate"), runMigrations({ migrations: migrations(second) })),
     register: Effect.gen(function* () {
       const db = yield* PluginDb
+      // A plugin registers or refuses in its own words: a table that is not there is the test's defect.
       yield* Effect.orDie(db.query({ operation: "test", text: "select * from second" }))
       yield* note("register")
       if (refusal !== undefined) return yield* Effect.fail(refusal)

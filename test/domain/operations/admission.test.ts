@@ -115,6 +115,7 @@ describe.each(forms)("admission %s", (_form, admit) => {
                   text: "insert into core.alerts (project_id, kind, message) values ($1::bigint, $2::text, '')",
                   parameters: [project, code]
                 })
+                // The port promises never to fail.
               }).pipe(Effect.orDie)
           })
           const request = ask(project, { action: "provision", expectedGeneration: generation(9) })

@@ -31,6 +31,7 @@ layer(fixture, live)("admission, claims and deletions crossed", (it) => {
             operation,
             { state: operation.rowId % 2 === 0 ? "succeeded" : "failed", code: "x", text: "x" } as const,
             { generation: operation.generation, observed: "running", reason: null }
+            // A settlement that fails here breaks the test itself: no other outcome is looked at.
           ).pipe(Effect.orDie)
         )
         // Like a deletion and its withdrawal: the Project row first, then the plugin's.

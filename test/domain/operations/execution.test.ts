@@ -148,6 +148,7 @@ describe("operations/execution", () => {
           before: (_: string, step: string) =>
             store.byId(operation.id).pipe(
               Effect.map((row) => void seen.push(Option.getOrThrow(row).step, step)),
+              // An observer cannot fail.
               Effect.orDie
             ),
           after: () => Effect.void
@@ -254,6 +255,7 @@ describe("operations/execution", () => {
           const store = yield* OperationStore
           yield* store.requeueIfClaimedBy(operation)
           return Option.getOrThrow(yield* claimNext(self))
+          // An observer cannot fail.
         }).pipe(Effect.provide(yield* Effect.context<Effect.Services<typeof claim>>()), Effect.orDie)
         const thief = {
           before: (_: string, step: string) => (step === "guest" ? Effect.asVoid(steal) : Effect.void),

@@ -214,6 +214,7 @@ describe("registry/commitBatch", () => {
           create: () => Effect.void,
           rename: () => Effect.die(new Error("a mistake")),
           sync: () => Effect.void
+          // What a commit calls; anything else would end the test by itself.
         } as unknown as RegistryFiles["Service"])
         const owner = NodeId.make("00000000-0000-4000-8000-000000000000")
         const provided = <A, E>(make: Effect.Effect<A, E, RegistryFiles | Effect.Services<typeof needs>>) =>

@@ -2,9 +2,11 @@
  * What a history begins with: a fresh directory, or a version-1 registry with what interrupted migrations may have left
  * beside it, all of it durable.
  */
+import * as Effect from "effect/Effect"
 import type { SandboxId } from "../../../src/domain/Identity.ts"
 import { snapshotText } from "../../../src/domain/registry/charges.ts"
 import type { SandboxRecord } from "../../../src/domain/registry/Record.ts"
+import type { Registry } from "../../../src/domain/registry/Registry.ts"
 import type { SeededRandom } from "../../support/seededRandom.ts"
 import {
   makeDirectoryNode,
@@ -14,7 +16,7 @@ import {
   type SimulatedNode
 } from "../../support/simulatedDisk.ts"
 import { makeOracle, type Oracle } from "./crashOracle.ts"
-import { recordOf } from "./fixture.ts"
+import { recordOf, withDeletion } from "./fixture.ts"
 import { markerText, owner } from "./snapshotFixture.ts"
 
 export interface Beginning {
@@ -69,3 +71,11 @@ export const snapshotBeginning = (random: SeededRandom): Beginning => {
 /** A version-1 registry of one sandbox, beside a records directory that was not even begun to be filled. */
 export const unactivatedBeginning = (): Beginning =>
   snapshotOf([recordOf(1)], { records: directoryOf({ "meta.json": fileOf("{") }) })
+
+/** Record 1, and record 2, which is to be deleted. */
+export const fillRegistry = (registry: Registry["Service"]) =>
+  Effect.gen(function* () {
+    yield* registry.admit(recordOf(1))
+    yield* registry.admit(recordOf(2))
+    yield* registry.update(recordOf(2).id, withDeletion)
+  })

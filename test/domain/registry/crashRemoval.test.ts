@@ -145,6 +145,7 @@ const removesFirst: Adapt = ({ registry, runState, supervisor }) => {
     runState: {
       ...runState,
       publishTombstone: (tombstone) =>
+        // It runs in the removal of the record, whose failures are of another kind.
         Effect.sync(() => void putOff.push(Effect.orDie(runState.publishTombstone(tombstone)))),
       reclaim: () => Effect.void
     },

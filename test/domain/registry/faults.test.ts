@@ -8,18 +8,10 @@ import { openRegistry } from "../../../src/domain/registry/openRegistry.ts"
 import { makeFile, type SimulatedDisk } from "../../support/simulatedDisk.ts"
 import { type Life, startLife, type SystemCall } from "../../support/simulatedDiskCalls.ts"
 import { crashImagesOf, type DiskImage, diskOf, visibleImageOf } from "../../support/simulatedDiskCrash.ts"
-import { freshBeginning, unactivatedBeginning } from "./crashBeginnings.ts"
+import { fillRegistry, freshBeginning, unactivatedBeginning } from "./crashBeginnings.ts"
 import { makeEnumeration, openOnce, portsOver } from "./crashOracle.ts"
 import { callsOf, type FaultOutcome, type FaultPath, faultTable } from "./faultTable.ts"
-import {
-  proofOf,
-  recordOf,
-  type RegistryService,
-  roomy,
-  sandboxOf,
-  withDeletion,
-  withReason
-} from "./fixture.ts"
+import { proofOf, recordOf, type RegistryService, roomy, sandboxOf, withReason } from "./fixture.ts"
 
 const errors = ["EIO", "ENOSPC", "EMFILE", "EACCES"] as const
 const enumeration = makeEnumeration()
@@ -47,17 +39,10 @@ const mutations: Partial<
   "a removal": (registry) => registry.remove(proofOf(sandboxOf(2)))
 }
 
-/** A committed registry at rest: record 1, and record 2, which is to be deleted. */
+/** A committed registry at rest. */
 const committed = (): DiskImage => {
   const { disk } = freshBeginning()
-  quietly(
-    Effect.gen(function* () {
-      const registry = yield* openIn(startLife(disk))
-      yield* registry.admit(recordOf(1))
-      yield* registry.admit(recordOf(2))
-      yield* registry.update(sandboxOf(2), withDeletion)
-    })
-  )
+  quietly(Effect.flatMap(openIn(startLife(disk)), fillRegistry))
   return visibleImageOf(disk.root)
 }
 

@@ -9,7 +9,7 @@ import { openRegistry } from "../../../src/domain/registry/openRegistry.ts"
 import { makeFile, type SimulatedDisk } from "../../support/simulatedDisk.ts"
 import { type Life, startLife } from "../../support/simulatedDiskCalls.ts"
 import { crashImagesOf, type DiskImage, diskOf, visibleImageOf } from "../../support/simulatedDiskCrash.ts"
-import { freshBeginning, unactivatedBeginning } from "./crashBeginnings.ts"
+import { fillRegistry, freshBeginning, unactivatedBeginning } from "./crashBeginnings.ts"
 import { quietly } from "./crashNode.ts"
 import { makeEnumeration, numberedIdentifiers, openOnce, portsOver } from "./crashOracle.ts"
 import {
@@ -23,7 +23,6 @@ import {
   roomy,
   sandboxOf,
   steer,
-  withDeletion,
   withReason
 } from "./fixture.ts"
 import { type Commit, type Row, uncertainTable } from "./uncertainTable.ts"
@@ -48,17 +47,9 @@ const openIn = (
 
 const run = <A, E>(effect: Effect.Effect<A, E>): A => Effect.runSync(quietly(effect))
 
-/** Record 1, and record 2, which is to be deleted. */
 const committed: DiskImage = (() => {
   const { disk } = freshBeginning()
-  run(
-    Effect.gen(function* () {
-      const registry = yield* openIn(startLife(disk))
-      yield* registry.admit(recordOf(1))
-      yield* registry.admit(recordOf(2))
-      yield* registry.update(sandboxOf(2), withDeletion)
-    })
-  )
+  run(Effect.flatMap(openIn(startLife(disk)), fillRegistry))
   return visibleImageOf(disk.root)
 })()
 

@@ -113,6 +113,7 @@ describe("sampleRuntimes", () => {
           text: `update runtimes set ${column} = ${column} + 1`
         })
         const outcomes = yield* sampleRuntimes(node).pipe(
+          // A probe fails as a guest does, not as a database.
           probing(() => Effect.as(Effect.orDie(change), figures))
         )
         assert.deepStrictEqual(outcomes, [{ project, outcome: "stale" }])

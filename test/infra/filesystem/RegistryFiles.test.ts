@@ -61,37 +61,37 @@ const recorded = () => {
   const order: Array<string> = []
   const names = new Map<number, string>()
   const nameOf = (path: string) => Path.basename(path).replace(/\.record-[0-9a-f-]{36}/, ".record-*")
-  const calls = {
+  const calls: FileCalls = {
     ...Files,
-    openSync: (path: string, ...rest: [number]) => {
-      const descriptor = Files.openSync(path, ...rest)
+    openSync: (path, flags) => {
+      const descriptor = Files.openSync(path, flags)
       names.set(descriptor, nameOf(path))
       return descriptor
     },
-    open: (path: string, flags: number, mode: number, done: (error: unknown, descriptor: number) => void) => {
+    open: (path, flags, mode, done) => {
       order.push(`open ${nameOf(path)}`)
       Files.open(path, flags, mode, (error, descriptor) => {
         names.set(descriptor, nameOf(path))
         done(error, descriptor)
       })
     },
-    write: (descriptor: number, ...rest: [Buffer, number, number, null, () => void]) => {
+    write: (descriptor, ...rest) => {
       order.push(`write ${names.get(descriptor)}`)
       Files.write(descriptor, ...rest)
     },
-    fsync: (descriptor: number, done: Files.NoParamCallback) => {
+    fsync: (descriptor, done) => {
       order.push(`fsync ${names.get(descriptor)}`)
       Files.fsync(descriptor, done)
     },
-    rename: (from: string, to: string, done: Files.NoParamCallback) => {
+    rename: (from, to, done) => {
       order.push(`rename ${nameOf(from)} ${nameOf(to)}`)
       Files.rename(from, to, done)
     },
-    unlink: (path: string, done: Files.NoParamCallback) => {
+    unlink: (path, done) => {
       order.push(`unlink ${nameOf(path)}`)
       Files.unlink(path, done)
     }
-  } as unknown as FileCalls
+  }
   return { order, calls }
 }
 

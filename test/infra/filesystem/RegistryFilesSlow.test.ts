@@ -46,8 +46,8 @@ const slowCalls = Effect.gen(function* () {
       for (const release of held) release()
     })
   )
-  // The adapter uses one form of the call, and the types ask for all of them.
-  return { calls: { ...Files, fsync } as unknown as FileCalls, flushes, state }
+  const calls: FileCalls = { ...Files, fsync }
+  return { calls, flushes, state }
 })
 
 /** Records 1 and 2, the second of which is to be deleted, on a disk whose every flush waits to be released. */

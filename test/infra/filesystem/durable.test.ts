@@ -25,9 +25,8 @@ const opened = Effect.gen(function* () {
   return { path, descriptor }
 })
 
-/** The real calls but for those given, each in the one form in which it is used: the types ask for all of them. */
-const callsWith = (changed: Partial<Record<keyof FileCalls, unknown>>): FileCalls =>
-  ({ ...Files, ...changed }) as unknown as FileCalls
+/** The real calls but for those given. */
+const callsWith = (changed: Partial<FileCalls>): FileCalls => ({ ...Files, ...changed })
 
 const create = (path: string, text: string, calls: FileCalls = Files) =>
   Effect.callback<string>((resume) =>

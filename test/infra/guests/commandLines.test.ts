@@ -68,8 +68,10 @@ describe("bubblewrap's command line", () => {
 })
 
 describe("the words that lead into the cgroups", () => {
-  const status = (mark: string | null, groups: ReadonlyArray<string> = []) =>
-    spawnSync("/bin/sh", [...joining(mark, groups, ["/bin/sh", "-c", "exit 42"])]).status
+  const status = (mark: string | null, groups: ReadonlyArray<string> = []) => {
+    const [program, ...words] = joining(mark, groups, ["/bin/sh", "-c", "exit 42"])
+    return spawnSync(program, words).status
+  }
 
   it("lead on only while the launch's mark is there", () => {
     expect(status(null)).toBe(42)

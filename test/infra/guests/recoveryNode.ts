@@ -61,6 +61,7 @@ export const openDaemon = (stateDirectory: string, kind: SupervisorKind) =>
       )
     )
     return Context.add(context, Registry, registry)
+    // A daemon that does not open is no outcome of these tests.
   }).pipe(Effect.orDie)
 
 /** Ends whatever the sandboxes of the directory have left on this machine, by their groups and their mounts. */

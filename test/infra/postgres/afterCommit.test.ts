@@ -40,6 +40,7 @@ describe("afterCommit", () => {
     Effect.gen(function* () {
       const db = yield* PluginDb
       const told: Array<unknown> = []
+      // What runs after a commit cannot fail by its type.
       const look = Effect.orDie(atRoot("select id from scratch")).pipe(Effect.provideService(PluginDb, db))
       yield* db.transaction(
         "told",

@@ -8,17 +8,14 @@ import type * as HttpApiError from "effect/http-api/HttpApiError"
 import * as Schema from "effect/Schema"
 import {
   type ApiError,
-  Conflict,
-  Forbidden,
+  apiErrorOf,
+  type ErrorStatus,
   Internal,
   InvalidRequest,
-  isApiError,
-  NotFound,
-  Unavailable,
-  Unprocessable
+  isApiError
 } from "../ApiErrors.ts"
 import { refusedFields } from "../middleware.ts"
-import { type ApiErrorBody, internalError, type Refusal, refusalTable } from "../refusals.ts"
+import { detailsOf, internalError, type Refusal } from "../refusals.ts"
 
 export const NodeCode = Schema.Literals([
   "INVALID_REQUEST",
@@ -36,19 +33,19 @@ export const NodeCode = Schema.Literals([
 ])
 export type NodeCode = typeof NodeCode.Type
 
-const makers: { readonly [C in NodeCode]: (body: ApiErrorBody) => ApiError } = {
-  INVALID_REQUEST: (body) => new InvalidRequest(body),
-  UNAUTHORIZED: (body) => new Forbidden(body),
-  SANDBOX_NOT_FOUND: (body) => new NotFound(body),
-  INVALID_SANDBOX_STATE: (body) => new Conflict(body),
-  SANDBOX_EXPIRED: (body) => new Conflict(body),
-  CAPACITY_EXCEEDED: (body) => new Conflict(body),
-  SANDBOX_CREATE_FAILED: (body) => new Unavailable(body),
-  NOT_SUPPORTED: (body) => new Unprocessable(body),
-  STORAGE_UNAVAILABLE: (body) => new Unavailable(body),
-  RUNTIME_UNAVAILABLE: (body) => new Unavailable(body),
-  ENDPOINT_UNAVAILABLE: (body) => new Unavailable(body),
-  IDEMPOTENCY_CONFLICT: (body) => new Conflict(body)
+const statuses: { readonly [C in NodeCode]: ErrorStatus } = {
+  INVALID_REQUEST: 400,
+  UNAUTHORIZED: 403,
+  SANDBOX_NOT_FOUND: 404,
+  INVALID_SANDBOX_STATE: 409,
+  SANDBOX_EXPIRED: 409,
+  CAPACITY_EXCEEDED: 409,
+  SANDBOX_CREATE_FAILED: 503,
+  NOT_SUPPORTED: 422,
+  STORAGE_UNAVAILABLE: 503,
+  RUNTIME_UNAVAILABLE: 503,
+  ENDPOINT_UNAVAILABLE: 503,
+  IDEMPOTENCY_CONFLICT: 409
 }
 
 /** The code of each refusal and failure that a program of the node can answer with. */
@@ -78,20 +75,12 @@ export const nodeCodes: ReadonlyMap<string, NodeCode> = new Map([
 const ownMistake = (): Internal =>
   new Internal({ code: "RUNTIME_UNAVAILABLE", message: internalError().message, details: {} })
 
-const isDetail = Schema.is(Schema.Union([Schema.String, Schema.Finite, Schema.Null]))
-
 /** The error body of a refusal: its own sentence, and the fields that the table of all refusals lets through. */
 export const nodeAnswerOf = (refusal: Refusal | ApiError): ApiError => {
   if (isApiError(refusal)) return refusal
   const code = nodeCodes.get(refusal.code)
   if (code === undefined) return ownMistake()
-  const fields = Object.entries(refusal).filter(([name]) =>
-    refusalTable[refusal.code]?.details.includes(name)
-  )
-  const details = Object.fromEntries(
-    fields.flatMap(([name, value]) => (isDetail(value) ? [[name, value]] : []))
-  )
-  return makers[code]({ code, message: refusal.message, details })
+  return apiErrorOf(statuses[code], { code, message: refusal.message, details: detailsOf(refusal) })
 }
 
 /** Turns every refusal and failure of a program of the node into the error body of this API. */

@@ -1,9 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import { runtimeProcessesDefault, sandboxLifeSecondsDefault } from "../../../../src/domain/Bounds.ts"
-import { Generation, NodeId, RequestKey, SandboxId } from "../../../../src/domain/Identity.ts"
+import { Generation, isSandboxId, NodeId, RequestKey } from "../../../../src/domain/Identity.ts"
 import type { SandboxCreation } from "../../../../src/infra/http/node/NodeApi.ts"
 import { keyedRequest, sandboxOfKey } from "../../../../src/infra/http/node/nodeRequests.ts"
 import { uuid } from "../scriptedServer.ts"
@@ -11,7 +10,6 @@ import { creation } from "./nodeServer.ts"
 
 const node = NodeId.make(uuid(1))
 const terms = { node, actor: "uid:7", lifeSecondsMax: 365 * 24 * 3_600 }
-const isSandboxId = Schema.is(SandboxId)
 
 const read = (fields: Partial<SandboxCreation> = {}, key = "k") =>
   Result.getOrThrow(keyedRequest(creation(key, fields), terms))
