@@ -211,8 +211,11 @@ describe("ROLLBACK", () => {
   it.live("that is not answered in time costs the connection and not the caller", () =>
     Effect.gen(function* () {
       const asked = yield* Deferred.make<void>()
-      const tell = () => void Deferred.doneUnsafe(asked, Effect.void)
-      const { address } = yield* swallowing((yield* Clone).address, "rollback\0", tell)
+      const isToKeep = () => {
+        Deferred.doneUnsafe(asked, Effect.void)
+        return true
+      }
+      const { address } = yield* swallowing((yield* Clone).address, "rollback\0", isToKeep)
       const db = yield* handleOn(address)
       const failing = Effect.andThen(insert(1), Effect.fail("no"))
       const fiber = yield* Effect.forkChild(Effect.flip(db.transaction("unanswered", failing)))

@@ -10,11 +10,12 @@ import * as Db from "../../../src/infra/postgres/PluginDb.ts"
 import { Clone } from "../../support/clone.ts"
 import { pluginSchema } from "../../support/schemas.ts"
 import { swallowing } from "./cuttingProxy.ts"
-import { insert, scratch } from "./scratch.ts"
+import { ids, insert, scratch } from "./scratch.ts"
 
-/** A handle whose server takes COMMIT and says nothing, and a sign that it was sent. */
+/** A handle of one session whose server takes the first COMMIT and says nothing, and a sign that it was sent. */
 const unanswering = Effect.gen(function* () {
   const sent = yield* Deferred.make<void>()
+  // Only the first request completes it, so only that one is kept.
   const { address } = yield* swallowing((yield* Clone).address, "commit\0", () =>
     Deferred.doneUnsafe(sent, Effect.void)
   )
@@ -46,8 +47,9 @@ describe("an unanswered COMMIT", () => {
         assert.isUndefined(running.pollUnsafe())
         yield* TestClock.adjust(1)
         assert.deepStrictEqual(yield* Fiber.join(running), new CommitUnknown({ operation: "unanswered" }))
-        // It is over without an answer to ROLLBACK, and the place in the pool is free.
-        assert.strictEqual(yield* db.transaction("next", Effect.succeed(2)), 2)
+        // It is over without an answer to ROLLBACK, and the next one has a session that answers him.
+        yield* db.transaction("next", insert(2))
+        assert.deepStrictEqual(yield* ids, [2])
       }).pipe(Effect.scoped, Effect.provide(scratch(4)))
     )
   }

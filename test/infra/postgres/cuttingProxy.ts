@@ -101,14 +101,12 @@ export const refusingBegin = (real: CloneShape["address"]) =>
     )
   )
 
-/** Keeps requests that contain `mark` for itself, and tells of each. */
-export const swallowing = (real: CloneShape["address"], mark: string, tell: () => void) =>
+/** Keeps a request that contains `mark` for itself where it is told to; it asks about each. */
+export const swallowing = (real: CloneShape["address"], mark: string, isToKeep: () => boolean) =>
   listening(
     real,
     between(real.host, handOver, (chunk) => {
-      if (!chunk.includes(mark)) return undefined
-      tell()
-      return Buffer.alloc(0)
+      return chunk.includes(mark) && isToKeep() ? Buffer.alloc(0) : undefined
     })
   )
 
