@@ -15,7 +15,7 @@ import { ensureDirectory } from "../filesystem/privateFiles.ts"
 import { membersOf } from "./cgroups.ts"
 import type { SandboxFolder } from "./folders.ts"
 import { attempt, folderIn, type Ground, guestFailure, ownerOf } from "./ground.ts"
-import { readIfThere } from "./kernel.ts"
+import { observeProcess, readIfThere, signalIfAlive } from "./kernel.ts"
 import { writeGuestFile } from "./guestFile.ts"
 import { joining } from "./launcher.ts"
 import { waitUntil } from "./waiting.ts"
@@ -67,13 +67,13 @@ const processesOf = (identity: GuestIdentity): ReadonlyArray<number> => {
 }
 
 /**
- * Whether a bridge of this guest listens by this name: a process of the guest's groups that stands in the sandbox's
- * ports directory, where none of the guest's own can be, and holds the listening socket.
+ * Bridges of this guest that listen by this name: processes of the guest's groups that stand in the sandbox's ports
+ * directory, where none of the guest's own can be, and hold the listening socket.
  */
-const isHeld = (identity: GuestIdentity, folder: SandboxFolder, name: string): boolean => {
+const holdersOf = (identity: GuestIdentity, folder: SandboxFolder, name: string): ReadonlyArray<number> => {
   const inodes = listenersNamed(identity.init.pid, name)
-  if (inodes.size === 0 || !Files.existsSync(Path.join(folder.ports, name))) return false
-  return processesOf(identity).some((pid) => {
+  if (inodes.size === 0) return []
+  return processesOf(identity).filter((pid) => {
     try {
       return isSameDirectory(`/proc/${pid}/cwd`, folder.ports) && holdsSocket(pid, inodes)
     } catch {
@@ -82,6 +82,26 @@ const isHeld = (identity: GuestIdentity, folder: SandboxFolder, name: string): b
     }
   })
 }
+
+/** Whether the socket is there and a bridge of this guest listens by its name. */
+const isHeld = (identity: GuestIdentity, folder: SandboxFolder, name: string): boolean =>
+  Files.existsSync(Path.join(folder.ports, name)) && holdersOf(identity, folder, name).length > 0
+
+const untilBound = { watch: null, pollMillis: 2, millisMax: Bounds.guestPortMillisMax }
+
+/**
+ * Ends what listens by this name; answers whether nothing does any more. A bridge keeps the name of a socket whose
+ * file has gone, so one that is to be replaced would pass for its successor until that listens itself.
+ */
+const endBridges = (identity: GuestIdentity, folder: SandboxFolder, name: string): Effect.Effect<boolean> =>
+  waitUntil(() => {
+    const holders = holdersOf(identity, folder, name)
+    for (const pid of holders) {
+      const holder = observeProcess(pid)
+      if (holder !== undefined) signalIfAlive(holder, "SIGKILL")
+    }
+    return holders.length === 0
+  }, untilBound)
 
 /** Makes the directory with what a bridge reads. The guest sees none of it: it is not among its mounts. */
 const makePlace = (folder: SandboxFolder, token: string, owner: number | null): void => {
@@ -103,6 +123,9 @@ const startBridge = (ground: Ground, identity: GuestIdentity, name: string, addr
   Effect.gen(function* () {
     const { groups, init, sandbox, userId } = identity
     const folder = folderIn(ground, sandbox)
+    if (!(yield* endBridges(identity, folder, name))) {
+      return yield* guestFailure(sandbox, "open a port", "a former bridge could not be ended")
+    }
     yield* attempt(sandbox, "open a port", () => {
       Files.rmSync(Path.join(folder.ports, name), { force: true })
       Files.writeFileSync(folder.bridgeLog, "", { mode: 0o600 })
@@ -120,12 +143,7 @@ const startBridge = (ground: Ground, identity: GuestIdentity, name: string, addr
       pipe: null
     })
     const isListening =
-      started !== undefined &&
-      (yield* waitUntil(() => isHeld(identity, folder, name), {
-        watch: null,
-        pollMillis: 2,
-        millisMax: Bounds.guestPortMillisMax
-      }))
+      started !== undefined && (yield* waitUntil(() => isHeld(identity, folder, name), untilBound))
     if (!isListening) return yield* guestFailure(sandbox, "open a port", "its bridge did not come up in time")
   })
 
