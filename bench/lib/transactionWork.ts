@@ -3,6 +3,7 @@
  * and COMMIT. Each worker has rows of its own, so that nobody waits for a lock and only the handles are compared.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
+import * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import { loopEffects, loopPromises, openConnections } from "./closedLoop.ts"
@@ -85,6 +86,32 @@ export const plainFiveWaits = (settings: PlainSettings): Contender =>
         return yield* loopPromises(load, (worker, call) => plainTransaction(clients[worker]!, worker, call))
       })
     )
+  )
+
+/**
+ * The client's connection with nothing around it, a connection for each worker: what is left for PluginDb to reach.
+ */
+export const bareConnections = (settings: PlainSettings): Contender =>
+  transactionContender("PgConnection, five waits", settings, (load) =>
+    Effect.gen(function* () {
+      const connect = PgConnection.make({
+        host: settings.host,
+        port: settings.port,
+        username: settings.user,
+        database: settings.database
+      })
+      const connections = yield* Effect.all(Array.from({ length: load.workers }, () => connect))
+      return yield* loopEffects(load, (worker, call) =>
+        Effect.gen(function* () {
+          const connection = connections[worker]!
+          yield* connection.query("begin")
+          for (const { text, values } of transactionStatements(worker, call)) {
+            yield* connection.query(text, values)
+          }
+          yield* connection.query("commit")
+        })
+      )
+    }).pipe(Effect.scoped)
   )
 
 /** The client's own transactions, with the same statements: what PluginDb does not use. */

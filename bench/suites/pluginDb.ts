@@ -4,7 +4,12 @@ import { openDatabase } from "../lib/database.ts"
 import type { Suite } from "../lib/definition.ts"
 import { composedTransactions, pipelinedTransactions } from "../lib/handles.ts"
 import { runPlainly } from "../lib/plainPg.ts"
-import { clientTransactions, plainFiveWaits, transactionSchema } from "../lib/transactionWork.ts"
+import {
+  bareConnections,
+  clientTransactions,
+  plainFiveWaits,
+  transactionSchema
+} from "../lib/transactionWork.ts"
 
 export const pluginDb: Suite = {
   id: "P16",
@@ -28,7 +33,8 @@ export const pluginDb: Suite = {
           plainFiveWaits(settings),
           composedTransactions(settings),
           pipelinedTransactions(settings),
-          clientTransactions(settings)
+          clientTransactions(settings),
+          bareConnections(settings)
         ],
         leftOut: [],
         setting

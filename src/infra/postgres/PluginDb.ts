@@ -31,6 +31,7 @@ import {
   type SchemaNameRefused,
   transactionPoolConfig
 } from "./connection.ts"
+import { type AnswerDeadlines, makeAnswerDeadlines } from "./answerDeadlines.ts"
 import { hasEnded, OpenTransaction } from "./openTransaction.ts"
 import { sendAtOnce } from "./pipeline.ts"
 import { type Kind, readOnly, readWrite, run } from "./statements.ts"
@@ -60,6 +61,12 @@ const entering = <A, E, R>(operation: string, effect: Effect.Effect<A, E, R>) =>
       ? effect
       : Effect.withSpan(effect, operation, span)
   })
+
+/** What transactions run on: the pool of their connections, and the bounds on the answers to their ends. */
+interface Transactions {
+  readonly pool: PgPool.PgPool
+  readonly deadlines: AnswerDeadlines
+}
 
 /** What is left to do on the connection once the body has ended, however it ended. */
 const settle = <A, E>(
@@ -100,7 +107,7 @@ const onConnection = <A, E, R>(
  * is back in the pool, also where the caller was interrupted meanwhile.
  */
 const inTransaction = <A, E, R>(
-  pool: PgPool.PgPool,
+  { deadlines, pool }: Transactions,
   operation: string,
   kind: Kind,
   body: Effect.Effect<A, E, R>
@@ -109,7 +116,7 @@ const inTransaction = <A, E, R>(
     let open: OpenTransaction | undefined
     const transaction = onConnection(pool, operation, (connection) =>
       Effect.uninterruptibleMask((restore) => {
-        const current = new OpenTransaction(connection, operation, kind)
+        const current = new OpenTransaction(connection, deadlines, operation, kind)
         open = current
         const bound = Effect.provideService(body, PluginTx, current)
         return Effect.flatMap(Effect.exit(restore(bound)), (exit) => settle(pool, current, exit))
@@ -124,7 +131,7 @@ const inTransaction = <A, E, R>(
 const isCommitUnknown = <A>(exit: Exit.Exit<A, StorageError>): boolean =>
   Exit.isFailure(exit) && Option.getOrNull(Cause.findErrorOption(exit.cause))?._tag === "CommitUnknown"
 
-const pipelined = (pool: PgPool.PgPool, operation: string, queries: ReadonlyArray<Query>) =>
+const pipelined = ({ deadlines, pool }: Transactions, operation: string, queries: ReadonlyArray<Query>) =>
   queries.length > transactionStatementsPipelinedMax
     ? Effect.die(
         new Error(
@@ -132,7 +139,7 @@ const pipelined = (pool: PgPool.PgPool, operation: string, queries: ReadonlyArra
         )
       )
     : onConnection(pool, operation, (connection) =>
-        Effect.tap(Effect.exit(sendAtOnce(connection, operation, queries)), (exit) =>
+        Effect.tap(Effect.exit(sendAtOnce(connection, deadlines, operation, queries)), (exit) =>
           isCommitUnknown(exit) ? pool.invalidate(connection) : Effect.void
         )
       )
@@ -153,7 +160,10 @@ export const make: (options: Options) => Effect.Effect<PluginDb["Service"], Sche
   Effect.fnUntraced(function* (options: Options) {
     const schema = yield* checkedSchema(options.schema)
     const single = yield* openPool(poolConfig(options))
-    const transactions = yield* openPool(transactionPoolConfig(options))
+    const transactions: Transactions = {
+      pool: yield* openPool(transactionPoolConfig(options)),
+      deadlines: yield* makeAnswerDeadlines
+    }
     return PluginDb.of({
       schema,
       query: (asked) => entering(asked.operation, query(single, asked)),

@@ -19,8 +19,9 @@ import {
   type StorageFailure,
   TransactionEnded
 } from "../../domain/persistence/PluginDb.ts"
+import type { AnswerDeadlines } from "./answerDeadlines.ts"
 import { answerLost, storageFailure } from "./storageFailure.ts"
-import { answerWithin, cancel, type Kind, poisoned, type Rows, run, send, type Sent } from "./statements.ts"
+import { cancel, type Kind, poisoned, type Rows, run, send, type Sent } from "./statements.ts"
 
 /** A statement's place in the line of its transaction; `come` wakes who waits for it. */
 interface Turn {
@@ -35,6 +36,7 @@ export class OpenTransaction {
   /** What to run once it has committed. */
   readonly afterwards: Array<Effect.Effect<void>> = []
   committed = false
+  private readonly deadlines: AnswerDeadlines
   private readonly begin: Query
   /** BEGIN on its way or answered; null as long as no statement was asked for, and then there is nothing to end. */
   private begun: Sent | null = null
@@ -48,8 +50,14 @@ export class OpenTransaction {
   private readonly line: Array<Turn> = []
   private whenIdle: (() => void) | null = null
 
-  constructor(connection: PgConnection.PgConnection, operation: string, kind: Kind) {
+  constructor(
+    connection: PgConnection.PgConnection,
+    deadlines: AnswerDeadlines,
+    operation: string,
+    kind: Kind
+  ) {
     this.connection = connection
+    this.deadlines = deadlines
     this.operation = operation
     this.readOnly = kind.readOnly
     this.begin = { operation, text: kind.begin }
@@ -165,20 +173,19 @@ export class OpenTransaction {
   }
 
   private sendCommit(): Effect.Effect<void, StorageError> {
-    const unknown = new CommitUnknown({ operation: this.operation })
     const answer = Effect.flatMap(
       send(this.connection, { operation: this.operation, text: "commit" }),
-      (sent) => answerWithin(sent, databaseCommitMillisMax)
+      (sent) => this.deadlines.within(sent, databaseCommitMillisMax)
     )
     return Effect.flatMap(answer, (exit): Effect.Effect<void, StorageError> => {
       if (Option.isNone(exit)) {
         this.silent = true
-        return Effect.fail(unknown)
+        return Effect.fail(new CommitUnknown({ operation: this.operation }))
       }
       return Effect.matchEffect(exit.value, {
         onFailure: (error): Effect.Effect<void, StorageError> => {
           const failure = storageFailure(this.operation, error)
-          return Effect.fail(answerLost(failure) ? unknown : failure)
+          return Effect.fail(answerLost(failure) ? new CommitUnknown({ operation: this.operation }) : failure)
         },
         onSuccess: ({ command }): Effect.Effect<void, StorageError> => {
           this.committed = command === "COMMIT"

@@ -17,8 +17,9 @@ import {
   type StorageError,
   type StorageFailure
 } from "../../domain/persistence/PluginDb.ts"
+import type { AnswerDeadlines } from "./answerDeadlines.ts"
 import { answerLost, storageFailure } from "./storageFailure.ts"
-import { answerWithin, poisoned, readWrite, type Rows, send, type Sent } from "./statements.ts"
+import { poisoned, readWrite, type Rows, send, type Sent } from "./statements.ts"
 
 type Answer = Exit.Exit<PgConnection.Result, StorageFailure>
 
@@ -67,6 +68,7 @@ const answerOf = (query: Query, exit: Exit.Exit<PgConnection.Result, SqlError>):
  */
 export const sendAtOnce = (
   connection: PgConnection.PgConnection,
+  deadlines: AnswerDeadlines,
   operation: string,
   queries: ReadonlyArray<Query>
 ): Effect.Effect<ReadonlyArray<Rows>, StorageError> =>
@@ -82,12 +84,12 @@ export const sendAtOnce = (
       const last = yield* send(connection, end)
       sent.push(last)
       // The answers come in the order of the statements: with the last one all are there, for one awakening.
-      if (Option.isNone(yield* answerWithin(last, databaseCommitMillisMax * sent.length))) {
+      if (Option.isNone(yield* deadlines.within(last, databaseCommitMillisMax * sent.length))) {
         return yield* new CommitUnknown({ operation })
       }
       const answers: Array<Answer> = []
       for (const [index, fiber] of sent.entries()) {
-        answers.push(answerOf(asked[index] ?? end, yield* Fiber.await(fiber)))
+        answers.push(answerOf(asked[index] ?? end, fiber.pollUnsafe() ?? (yield* Fiber.await(fiber))))
       }
       return yield* judge(operation, answers)
     })

@@ -4,9 +4,7 @@
  */
 import type * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
-import type * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
-import type * as Option from "effect/Option"
+import type * as Fiber from "effect/Fiber"
 import type { SqlError } from "effect/sql/SqlError"
 import { type Query, type SqlRow, StorageFailure } from "../../domain/persistence/PluginDb.ts"
 import { storageFailure } from "./storageFailure.ts"
@@ -32,16 +30,6 @@ const immediately = { startImmediately: true, uninterruptible: true } as const
 /** Starts in this very tick, so the order of the calls is that of the wire. Nobody interrupts it. */
 export const send = (connection: PgConnection.PgConnection, query: Query): Effect.Effect<Sent> =>
   Effect.forkDetach(connection.query(query.text, query.parameters ?? noParameters), immediately)
-
-/**
- * The exit of what was sent, or none after the bound. The fiber that waits for the answer is left alone: one that is
- * interrupted would wait for its cancel.
- */
-export const answerWithin = (
-  sent: Sent,
-  millisMax: number
-): Effect.Effect<Option.Option<Exit.Exit<PgConnection.Result, SqlError>>> =>
-  Effect.timeoutOption(Effect.interruptible(Fiber.await(sent)), millisMax)
 
 interface Cancelling {
   readonly cancel: Effect.Effect<void>

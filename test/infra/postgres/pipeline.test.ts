@@ -46,9 +46,12 @@ describe("PluginDb.pipelined", () => {
       const guarded = [add(1), { operation: "the guard", text: "select guard()" }, add(2)]
       const failure = yield* Effect.flip(db.pipelined("guarded", guarded))
       assert.deepInclude(failure, { operation: "the guard", fault: "refused", state: "HF001" })
-      const before = yield* admin("select pid from pg_stat_activity where application_name like '%daemon%'")
+      const sessions = admin(
+        "select pid from pg_stat_activity where application_name like '%daemon%' and datname = current_database()"
+      )
+      const before = yield* sessions
       yield* db.pipelined("after", [add(3)])
-      const after = yield* admin("select pid from pg_stat_activity where application_name like '%daemon%'")
+      const after = yield* sessions
       assert.deepStrictEqual([yield* ids, after], [[3], before])
     }).pipe(run)
   )
