@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import type { Registry } from "../../src/domain/registry/Registry.ts"
 import { loopEffects } from "./closedLoop.ts"
 import type { Contender, Load } from "./definition.ts"
-import { measuredCalls, type Meter } from "./measuredCalls.ts"
+import { measuredDisk, type Meter } from "./measuredDisk.ts"
 import { differences, freshRegistry, openProduct, portsOn } from "./registryStage.ts"
 import { numbered } from "./registryWork.ts"
 import { writtenNumber } from "./sampleRecord.ts"
@@ -82,7 +82,7 @@ const readersOf = (name: string, directory: string, isAlone: boolean): Contender
   return {
     name,
     run: (load) => {
-      const meter = measuredCalls()
+      const meter = measuredDisk()
       return Effect.gen(function* () {
         const { ids, registry } = yield* freshRegistry(directory)
         meter.begin(load.workers)
@@ -114,7 +114,7 @@ const readersOf = (name: string, directory: string, isAlone: boolean): Contender
           reads: millis.length,
           writes: written?.["operationsAll"] ?? 0
         }
-      }).pipe(Effect.provide(portsOn(directory, meter.calls)))
+      }).pipe(Effect.provide(portsOn(directory, meter.disk)))
     },
     check: Effect.map(
       Effect.suspend(() => openProduct(directory)),

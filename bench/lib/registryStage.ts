@@ -11,7 +11,7 @@ import type { SandboxId } from "../../src/domain/Identity.ts"
 import { makeRegistry } from "../../src/domain/registry/makeRegistry.ts"
 import { openRegistry } from "../../src/domain/registry/openRegistry.ts"
 import type { SandboxRecord } from "../../src/domain/registry/Record.ts"
-import type { FileCalls } from "../../src/infra/filesystem/durable.ts"
+import type { Disk } from "../../src/infra/filesystem/diskSteps.ts"
 import * as RegistryFiles from "../../src/infra/filesystem/RegistryFiles.ts"
 import { recordsWritten } from "./recordFloors.ts"
 import { sampleRecord, writtenNumber } from "./sampleRecord.ts"
@@ -23,8 +23,8 @@ const identifiers = Layer.succeed(Identifiers, {
   token: Effect.sync(() => randomBytes(32).toString("hex"))
 })
 
-export const portsOn = (directory: string, calls?: FileCalls) =>
-  Layer.merge(RegistryFiles.layer(directory, calls), identifiers)
+export const portsOn = (directory: string, disk?: Disk) =>
+  Layer.merge(RegistryFiles.layer(directory, disk), identifiers)
 
 /** Opens the directory as a daemon would at its start, and reads every record. */
 export const openProduct = (directory: string) =>

@@ -1,6 +1,6 @@
 /**
- * P12's own contender: records changed through the product's registry, on its own files. Flushes are counted where the
- * adapter calls the system. After each run the directory is opened again, and what is read from the disk must be what
+ * P12's own contender: records changed through the product's registry, on its own files. Flushes are counted as the
+ * disk answers them. After each run the directory is opened again, and what is read from the disk must be what
  * the registry had in memory.
  */
 import * as Effect from "effect/Effect"
@@ -9,7 +9,7 @@ import type { SandboxId } from "../../src/domain/Identity.ts"
 import { SandboxRecord } from "../../src/domain/registry/Record.ts"
 import { loopEffects } from "./closedLoop.ts"
 import type { Contender } from "./definition.ts"
-import { measuredCalls } from "./measuredCalls.ts"
+import { measuredDisk } from "./measuredDisk.ts"
 import { differences, freshRegistry, openProduct, portsOn } from "./registryStage.ts"
 import { writtenNumber } from "./sampleRecord.ts"
 
@@ -23,7 +23,7 @@ export const registryWrites = (directory: string): Contender => {
   return {
     name: "Registry.update",
     run: (load) => {
-      const meter = measuredCalls()
+      const meter = measuredDisk()
       return Effect.gen(function* () {
         const { registry, ids } = yield* freshRegistry(directory)
         meter.begin()
@@ -38,7 +38,7 @@ export const registryWrites = (directory: string): Contender => {
           flushesEach: meter.flushes() / figures["operationsAll"]!,
           blockedP999Millis: meter.blockedMillis(0.999)
         }
-      }).pipe(Effect.provide(portsOn(directory, meter.calls)))
+      }).pipe(Effect.provide(portsOn(directory, meter.disk)))
     },
     check: Effect.map(
       Effect.suspend(() => openProduct(directory)),

@@ -266,6 +266,8 @@ export const endpointTokenBytes = 32
 // ---- registry commits
 /** Mutations that share one sync of the records directory. */
 export const registryBatchMax = 64
+/** Threads that write and flush, in one process, whatever the number of its registries. */
+export const diskThreadsMax = 2
 /** Bytes read of a lock file to name its holder. */
 export const lockHolderBytesMax = 512
 

@@ -1,10 +1,11 @@
 /**
  * The system calls of the registry's adapter, on a simulated disk. A process on the disk is a life: its descriptors and
- * its callbacks end with it, what it has written stays. The calls that a life waits for are done one at a time, in an
+ * its answers end with it, what it has written stays. The calls that a life waits for are made one at a time, in an
  * order that the test chooses.
  */
 import * as Files from "node:fs"
 import * as Path from "node:path"
+import { type CarryOut, carryOutHere, type Disk } from "../../src/infra/filesystem/diskSteps.ts"
 import type { FileCalls } from "../../src/infra/filesystem/durable.ts"
 import {
   changeEntry,
@@ -33,8 +34,10 @@ export interface LifeOptions {
   readonly fault?: (call: SystemCall) => string | null
   /** Looks at a call that has been done and is not answered yet. */
   readonly done?: (call: SystemCall) => void
-  /** Does one of the jobs that wait, now or later; without it each is done at once. */
-  readonly schedule?: (job: () => void) => void
+  /** Makes one of the calls that wait, now or later; without it each is made at once. */
+  readonly schedule?: (go: () => void) => void
+  /** Puts calls of its own in place of those that it is given. */
+  readonly adapt?: (calls: FileCalls) => FileCalls
 }
 
 interface Descriptor {
@@ -60,11 +63,8 @@ const statOf = (node: SimulatedNode) => ({
   isDirectory: () => node.kind === "directory"
 })
 
-type Failed = (error: NodeJS.ErrnoException) => void
-
 /** A process on the disk. */
-export interface Life {
-  readonly calls: FileCalls
+export interface Life extends Disk {
   /** Every call that was done, in order. */
   readonly order: Array<SystemCall>
   /** The process is gone: nothing that it asks for is done or answered any more. */
@@ -76,7 +76,7 @@ export interface Life {
 export const startLife = (disk: SimulatedDisk, options: LifeOptions = {}): Life => {
   const descriptors = new Map<number, Descriptor>()
   const order: Array<SystemCall> = []
-  const schedule = options.schedule ?? ((job: () => void) => job())
+  const schedule = options.schedule ?? ((go: () => void) => go())
   let nextDescriptor = 10
   let isOver = false
 
@@ -138,28 +138,6 @@ export const startLife = (disk: SimulatedDisk, options: LifeOptions = {}): Life 
     return answer
   }
 
-  const callLater = <A>(
-    made: { readonly name: string; readonly path: string },
-    run: () => A,
-    done: (value: A) => void,
-    failed: Failed
-  ): void =>
-    schedule(() => {
-      if (isOver) return
-      let value: A
-      try {
-        value = call(made.name, made.path, true, run)
-      } catch (error) {
-        if (!isOver) failed(error as NodeJS.ErrnoException)
-        return
-      }
-      done(value)
-    })
-
-  /** A call that answers nothing but that it is done. */
-  const doLater = (name: string, path: string, run: () => void, answer: Files.NoParamCallback): void =>
-    callLater({ name, path }, run, () => answer(null), answer)
-
   const hold = (node: SimulatedNode, path: string): number => {
     nextDescriptor += 1
     descriptors.set(nextDescriptor, { node, path, position: 0 })
@@ -201,8 +179,11 @@ export const startLife = (disk: SimulatedDisk, options: LifeOptions = {}): Life 
     changeEntry(source.parent, { change: "rename", from: source.name, to: target.name, node })
   }
 
-  const calls: FileCalls = {
-    openSync: (path: string) => call("open", nameOf(path), false, () => hold(found(path), nameOf(path))),
+  const sound: FileCalls = {
+    openSync: (path, flags, mode = 0) =>
+      (flags & Files.constants.O_CREAT) === 0
+        ? call("open", nameOf(path), false, () => hold(found(path), nameOf(path)))
+        : call("open", nameOf(path), true, () => createFile(path, mode)),
     closeSync: (descriptor: number) =>
       call("close", opened(descriptor).path, false, () => void descriptors.delete(descriptor)),
     fstatSync: (descriptor: number) =>
@@ -231,30 +212,30 @@ export const startLife = (disk: SimulatedDisk, options: LifeOptions = {}): Life 
     chmodSync: (path: string, mode: number) =>
       call("chmod", nameOf(path), false, () => void (found(path).mode = mode)),
     rmdirSync: (path: string) => call("rmdir", nameOf(path), true, () => removeEntry(path, "directory")),
-    open: (path, _flags, mode, answer) =>
-      callLater(
-        { name: "open", path: nameOf(path) },
-        () => createFile(path, mode),
-        (descriptor) => answer(null, descriptor),
-        (error) => answer(error, -1)
+    fchmodSync: (descriptor, mode) =>
+      call("fchmod", opened(descriptor).path, true, () => void (opened(descriptor).node.mode = mode)),
+    writeSync: (descriptor, bytes, at, length) =>
+      call("write", opened(descriptor).path, true, () =>
+        writeAt(descriptor, bytes.subarray(at, at + length))
       ),
-    fchmod: (descriptor, mode, answer) =>
-      doLater("fchmod", opened(descriptor).path, () => void (opened(descriptor).node.mode = mode), answer),
-    write: (descriptor, bytes, at, length, _, answer) =>
-      callLater(
-        { name: "write", path: opened(descriptor).path },
-        () => writeAt(descriptor, bytes.subarray(at, at + length)),
-        (count) => answer(null, count),
-        (error) => answer(error, 0)
-      ),
-    fsync: (descriptor, answer) =>
-      doLater("fsync", opened(descriptor).path, () => syncNode(opened(descriptor).node), answer),
-    rename: (from, to, answer) =>
-      doLater("rename", `${nameOf(from)} ${nameOf(to)}`, () => renameEntry(from, to), answer),
-    unlink: (path, answer) => doLater("unlink", nameOf(path), () => removeEntry(path, "file"), answer)
+    fsyncSync: (descriptor) =>
+      call("fsync", opened(descriptor).path, true, () => syncNode(opened(descriptor).node)),
+    renameSync: (from, to) =>
+      call("rename", `${nameOf(from)} ${nameOf(to)}`, true, () => renameEntry(from, to)),
+    unlinkSync: (path) => call("unlink", nameOf(path), true, () => removeEntry(path, "file"))
   }
+  const calls = options.adapt?.(sound) ?? sound
+  /** Nobody is left to be answered once the life is over. */
+  const whileAlive =
+    <A extends ReadonlyArray<unknown>>(run: (...given: A) => void) =>
+    (...given: A): void => {
+      if (!isOver) run(...given)
+    }
+  const here = carryOutHere(calls, (go) => schedule(whileAlive(go)))
+  const carryOut: CarryOut = (steps, done) => here(steps, whileAlive(done))
   return {
     calls,
+    carryOut,
     order,
     end: () => (isOver = true),
     isOver: () => isOver

@@ -49,35 +49,19 @@ const readText = (path: string, calls: FileCalls): string | null => {
   return buffer.toString()
 }
 
-type Done = (error: NodeJS.ErrnoException | null) => void
-
-/** A call that answers later; it is not cancelled, since it would go on all the same. */
-const later = (run: (done: Done) => void): Effect.Effect<void, unknown> =>
-  Effect.uninterruptible(
-    Effect.callback<void, unknown>((resume) =>
-      run((error) => resume(error === null ? Effect.void : Effect.fail(error)))
-    )
-  )
-
 const now = <A>(run: () => A): Effect.Effect<A, unknown> => Effect.try({ try: run, catch: (error) => error })
 
 const writeSynced = Effect.fnUntraced(function* (path: string, text: string, calls: FileCalls) {
-  let descriptor = 0
-  yield* later((done) =>
-    calls.open(path, O_CREAT | O_EXCL | O_WRONLY, 0o600, (error, opened) => {
-      descriptor = opened
-      done(error)
-    })
-  )
+  const descriptor = yield* now(() => calls.openSync(path, O_CREAT | O_EXCL | O_WRONLY, 0o600))
   const bytes = Buffer.from(text)
-  yield* later((done) => calls.write(descriptor, bytes, 0, bytes.length, null, done))
-  yield* later((done) => calls.fsync(descriptor, done))
+  yield* now(() => calls.writeSync(descriptor, bytes, 0, bytes.length))
+  yield* now(() => calls.fsyncSync(descriptor))
   yield* now(() => calls.closeSync(descriptor))
 })
 
 const syncFolder = Effect.fnUntraced(function* (path: string, calls: FileCalls) {
   const descriptor = yield* now(() => calls.openSync(path, 0))
-  yield* later((done) => calls.fsync(descriptor, done))
+  yield* now(() => calls.fsyncSync(descriptor))
   yield* now(() => calls.closeSync(descriptor))
 })
 
@@ -92,7 +76,7 @@ const publish = Effect.fnUntraced(function* (tombstone: Tombstone, calls: FileCa
     temporaries += 1
     const temporary = `${folder}/.${tombstoneName}.${temporaries}`
     yield* writeSynced(temporary, `${JSON.stringify(tombstone)}\n`, calls)
-    yield* later((done) => calls.rename(temporary, `${folder}/${tombstoneName}`, done))
+    yield* now(() => calls.renameSync(temporary, `${folder}/${tombstoneName}`))
   }
   yield* syncFolder(folder, calls)
   yield* syncFolder(runtime, calls)
@@ -102,7 +86,7 @@ const reclaim = Effect.fnUntraced(function* (sandbox: SandboxId, calls: FileCall
   const folder = folderOf(sandbox)
   const entries = yield* now(() => calls.readdirSync(folder, { withFileTypes: true }))
   for (const { name } of entries) {
-    if (name !== tombstoneName) yield* later((done) => calls.unlink(`${folder}/${name}`, done))
+    if (name !== tombstoneName) yield* now(() => calls.unlinkSync(`${folder}/${name}`))
   }
   yield* syncFolder(folder, calls)
 })

@@ -34,6 +34,24 @@ export interface RegistryEntry {
   readonly kind: "file" | "directory" | "other"
 }
 
+/** One change of a directory's entries, or what makes them durable. */
+export type RegistryStep =
+  /**
+   * Writes a file that was not there, mode 0600, and syncs it. One that dies in between leaves the file with any part of
+   * the text, or none.
+   */
+  | { readonly step: "create"; readonly name: string; readonly text: string }
+  /** Replaces `to` by `from`, atomically; durable behind the next `sync` of the directory. */
+  | { readonly step: "rename"; readonly from: string; readonly to: string }
+  | { readonly step: "unlink"; readonly name: string }
+  /** Makes the entries of the directory durable. */
+  | { readonly step: "sync" }
+
+export const create = (name: string, text: string): RegistryStep => ({ step: "create", name, text })
+export const rename = (from: string, to: string): RegistryStep => ({ step: "rename", from, to })
+export const unlink = (name: string): RegistryStep => ({ step: "unlink", name })
+export const sync: RegistryStep = { step: "sync" }
+
 /** One file operation failed. `path` is relative to the state directory; `why` an error's name or our sentence. */
 export class RegistryFileFailed extends Schema.TaggedError<RegistryFileFailed>()("RegistryFileFailed", {
   step: Schema.String,
@@ -63,23 +81,13 @@ export class RegistryFiles extends Context.Service<
       name: string
     ) => Effect.Effect<Option.Option<string>, RegistryFileFailed>
     /**
-     * Writes a file that was not there, mode 0600, and syncs it. One that dies in between leaves the file with any
-     * part of the text, or none.
+     * Does one step after another on entries of the directory and stops at the first that fails, which the failure
+     * names; those before it have been done. One trip to the disk, however many they are.
      */
-    readonly create: (
+    readonly carryOut: (
       directory: RegistryDirectory,
-      name: string,
-      text: string
+      steps: ReadonlyArray<RegistryStep>
     ) => Effect.Effect<void, RegistryFileFailed>
-    /** Replaces `to` by `from`, atomically; durable behind the next `sync` of the directory. */
-    readonly rename: (
-      directory: RegistryDirectory,
-      from: string,
-      to: string
-    ) => Effect.Effect<void, RegistryFileFailed>
-    readonly unlink: (directory: RegistryDirectory, name: string) => Effect.Effect<void, RegistryFileFailed>
-    /** Makes the entries of the directory durable. */
-    readonly sync: (directory: RegistryDirectory) => Effect.Effect<void, RegistryFileFailed>
     /** Makes a directory directly below the state directory: mode 0700, and 0711 for `runtime`. */
     readonly makeDirectory: (name: string) => Effect.Effect<void, RegistryFileFailed>
     /** Removes an empty directory directly below the state directory. */

@@ -6,7 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { roleInRecords, roleInState, unknownName } from "./entryRoles.ts"
-import { type RegistryEntry, RegistryFileFailed, RegistryFiles } from "./RegistryFiles.ts"
+import { type RegistryEntry, RegistryFileFailed, RegistryFiles, unlink } from "./RegistryFiles.ts"
 
 /** One of them. `path` is relative to the state directory. */
 export interface Artifact {
@@ -43,7 +43,7 @@ export const findArtifacts = Effect.fnUntraced(function* (entries: ReadonlyArray
 const removeDirectory = Effect.fnUntraced(function* (name: string) {
   const files = yield* RegistryFiles
   for (const entry of Option.getOrElse(yield* files.list(name), () => [])) {
-    yield* files.unlink(name, entry.name)
+    yield* files.carryOut(name, [unlink(entry.name)])
   }
   yield* files.removeDirectory(name)
 })
@@ -54,6 +54,6 @@ export const removeArtifacts = Effect.gen(function* () {
   for (const { name } of Option.getOrElse(yield* files.list("state"), () => [])) {
     const kind = roleInState(name)
     if (kind === "staging" || kind === "retired") yield* removeDirectory(name)
-    if (kind === "header") yield* files.unlink("state", name)
+    if (kind === "header") yield* files.carryOut("state", [unlink(name)])
   }
 })

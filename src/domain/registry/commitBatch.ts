@@ -4,6 +4,9 @@
  *     create + fsync (side by side) ─► rename / unlink (serial) ─► fsync records/ ─► memory, all at once
  *     a failure fails only its own     from here on a failure is uncertain: the latch closes
  *
+ * Temporaries of several mutations are written side by side and then published in one trip to the disk; a mutation
+ * that is alone makes one trip altogether.
+ *
  * Who is uncertain when a rename, an unlink or the directory's sync fails: every mutation of the batch that had been
  * written. Those before it have changed the directory and are not durable, its own may have happened although the
  * call failed, and those after it cannot be answered "not written" by a registry whose disk is in doubt. All of them
@@ -20,7 +23,15 @@ import { headerBytesOf } from "./charges.ts"
 import { type Decided, decideBatch, type Waiting } from "./commitDecision.ts"
 import { chargesOf, type Inventory, withoutRecord, withRecord } from "./Inventory.ts"
 import { type NodeCharges, RegistryWriteFailed, StorageFailed } from "./Registry.ts"
-import { type RegistryFileFailed, RegistryFiles } from "./RegistryFiles.ts"
+import {
+  create,
+  type RegistryFileFailed,
+  RegistryFiles,
+  type RegistryStep,
+  rename,
+  sync,
+  unlink
+} from "./RegistryFiles.ts"
 
 type Files = RegistryFiles["Service"]
 
@@ -30,25 +41,34 @@ interface Written extends Decided {
 
 const fileOf = (sandbox: SandboxId): string => `${sandbox}.json`
 
-/** Writes and syncs one temporary; answers the mutation when that fails, which is its own misfortune. */
-const write = (files: Files, owner: NodeId, { change, temporary, waiting }: Written): Effect.Effect<void> =>
+const creationOf = (owner: NodeId, { change, temporary }: Written): ReadonlyArray<RegistryStep> =>
   change._tag === "Remove"
-    ? Effect.void
-    : files.create("records", temporary, `{"version":2,"owner":"${owner}","record":${change.text}}`).pipe(
-        Effect.catch(({ step, why }: RegistryFileFailed) => {
-          waiting.exit = Exit.fail(new RegistryWriteFailed({ sandbox: waiting.sandbox, step, why }))
-          return Effect.ignore(files.unlink("records", temporary))
-        })
-      )
+    ? []
+    : [create(temporary, `{"version":2,"owner":"${owner}","record":${change.text}}`)]
 
-const publish = Effect.fnUntraced(function* (files: Files, written: ReadonlyArray<Written>) {
-  for (const { change, temporary, waiting } of written) {
-    yield* change._tag === "Put"
-      ? files.rename("records", temporary, fileOf(waiting.sandbox))
-      : files.unlink("records", fileOf(waiting.sandbox))
-  }
-  yield* files.sync("records")
-})
+/** A temporary that could not be written and synced is its mutation's own misfortune: it is refused. */
+const refuseWrite = (files: Files, { temporary, waiting }: Written, { step, why }: RegistryFileFailed) => {
+  waiting.exit = Exit.fail(new RegistryWriteFailed({ sandbox: waiting.sandbox, step, why }))
+  return Effect.ignore(files.carryOut("records", [unlink(temporary)]))
+}
+
+/** Writes the temporaries side by side, and refuses the mutations whose own cannot be written. */
+const writeAll = (files: Files, owner: NodeId, decided: ReadonlyArray<Written>): Effect.Effect<void> =>
+  Effect.forEach(
+    decided,
+    (each) =>
+      Effect.catch(files.carryOut("records", creationOf(owner, each)), (failed) =>
+        refuseWrite(files, each, failed)
+      ),
+    { concurrency: "unbounded", discard: true }
+  )
+
+const publicationOf = (written: ReadonlyArray<Written>): ReadonlyArray<RegistryStep> => [
+  ...written.map(({ change, temporary, waiting }) =>
+    change._tag === "Put" ? rename(temporary, fileOf(waiting.sandbox)) : unlink(fileOf(waiting.sandbox))
+  ),
+  sync
+]
 
 /** The state behind a batch that is durable. */
 const afterBatch = (committed: Inventory, written: ReadonlyArray<Decided>): Inventory =>
@@ -80,19 +100,19 @@ export const makeBatchCommit = Effect.fnUntraced(function* (owner: NodeId, opene
     for (const each of decideBatch(batch, committed, headerBytes)) {
       decided.push({ ...each, temporary: `.record-${yield* uuid}` })
     }
-    yield* decided.length === 1
-      ? write(files, owner, decided[0]!)
-      : Effect.forEach(decided, (each) => write(files, owner, each), {
-          concurrency: "unbounded",
-          discard: true
-        })
+    // Alone it goes to the disk in one trip.
+    const isAlone = decided.length === 1
+    if (!isAlone) yield* writeAll(files, owner, decided)
     const written = decided.filter(({ waiting }) => waiting.exit === undefined)
-    if (written.length === 0) return
-    const published = yield* Effect.result(publish(files, written))
+    const [first] = written
+    if (first === undefined) return
+    const steps = [...(isAlone ? creationOf(owner, first) : []), ...publicationOf(written)]
+    const published = yield* Effect.result(files.carryOut("records", steps))
     if (Result.isFailure(published)) {
-      const { message, path, step } = published.failure
-      fail(`${step} of ${path}`, batch)
-      return yield* Effect.logError(`the registry's storage failed: ${message}`)
+      const { failure } = published
+      if (failure.step === "create") return yield* refuseWrite(files, first, failure)
+      fail(`${failure.step} of ${failure.path}`, batch)
+      return yield* Effect.logError(`the registry's storage failed: ${failure.message}`)
     }
     committed = afterBatch(committed, written)
     for (const { change, waiting } of written) waiting.exit = Exit.succeed(change.record)

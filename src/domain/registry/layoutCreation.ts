@@ -18,7 +18,7 @@ import type { NodeId } from "../Identity.ts"
 import { headerName, metaName, recordsName } from "./entryRoles.ts"
 import { observeStep } from "./observeStep.ts"
 import type { SandboxRecord } from "./Record.ts"
-import { RegistryFileFailed, RegistryFiles } from "./RegistryFiles.ts"
+import { RegistryFileFailed, RegistryFiles, create, rename, sync } from "./RegistryFiles.ts"
 
 const program = "registry.open"
 
@@ -30,9 +30,13 @@ const replaceHeader = Effect.fnUntraced(function* (
   const files = yield* RegistryFiles
   const { uuid } = yield* Identifiers
   const temporary = `.${headerName}-${yield* uuid}`
-  yield* observeStep(program, steps.write, files.create("state", temporary, JSON.stringify(content)))
-  yield* observeStep(program, steps.replace, files.rename("state", temporary, headerName))
-  yield* observeStep(program, steps.sync, files.sync("state"))
+  yield* observeStep(
+    program,
+    steps.write,
+    files.carryOut("state", [create(temporary, JSON.stringify(content))])
+  )
+  yield* observeStep(program, steps.replace, files.carryOut("state", [rename(temporary, headerName)]))
+  yield* observeStep(program, steps.sync, files.carryOut("state", [sync]))
 })
 
 /** The first header of a fresh directory: from here on an interruption is an unfinished migration of nothing. */
@@ -48,8 +52,8 @@ const retire = Effect.gen(function* () {
   const { uuid } = yield* Identifiers
   if (Option.isNone(yield* files.list(recordsName))) return
   const retired = `.records-retired-${yield* uuid}`
-  yield* observeStep(program, "set records/ aside", files.rename("state", recordsName, retired))
-  yield* observeStep(program, "sync what was set aside", files.sync("state"))
+  yield* observeStep(program, "set records/ aside", files.carryOut("state", [rename(recordsName, retired)]))
+  yield* observeStep(program, "sync what was set aside", files.carryOut("state", [sync]))
 })
 
 /** Owner metadata and every record, each synced, in a directory of its own, which is synced too. */
@@ -61,7 +65,7 @@ const stage = Effect.fnUntraced(function* (owner: NodeId, records: ReadonlyArray
   yield* observeStep(
     program,
     "stage the metadata",
-    files.create(staging, metaName, JSON.stringify({ version: 2, owner }))
+    files.carryOut(staging, [create(metaName, JSON.stringify({ version: 2, owner }))])
   )
   yield* Effect.forEach(
     records,
@@ -69,11 +73,11 @@ const stage = Effect.fnUntraced(function* (owner: NodeId, records: ReadonlyArray
       observeStep(
         program,
         "stage a record",
-        files.create(staging, `${record.id}.json`, JSON.stringify({ version: 2, owner, record }))
+        files.carryOut(staging, [create(`${record.id}.json`, JSON.stringify({ version: 2, owner, record }))])
       ),
     { concurrency: registryBatchMax, discard: true }
   )
-  yield* observeStep(program, "sync the staging directory", files.sync(staging))
+  yield* observeStep(program, "sync the staging directory", files.carryOut(staging, [sync]))
   return staging
 })
 
@@ -92,8 +96,8 @@ export const activate = Effect.fnUntraced(function* (owner: NodeId, records: Rea
   const files = yield* RegistryFiles
   yield* retire
   const staging = yield* stage(owner, records)
-  yield* observeStep(program, "place records/", files.rename("state", staging, recordsName))
-  yield* observeStep(program, "sync records/", files.sync("state"))
+  yield* observeStep(program, "place records/", files.carryOut("state", [rename(staging, recordsName)]))
+  yield* observeStep(program, "sync records/", files.carryOut("state", [sync]))
   yield* replaceHeader(
     { write: "write the header", replace: "activate", sync: "sync the activation" },
     { version: 2, owner, sandboxes: {} }

@@ -11,7 +11,7 @@ import { removeArtifacts } from "./artifacts.ts"
 import { recordsName } from "./entryRoles.ts"
 import { activate, begin } from "./layoutCreation.ts"
 import type { SandboxRecord } from "./Record.ts"
-import { RegistryFiles } from "./RegistryFiles.ts"
+import { RegistryFiles, sync, unlink } from "./RegistryFiles.ts"
 import { ensureMarker } from "./runtimeOwner.ts"
 import {
   type CommittedRegistry,
@@ -46,7 +46,7 @@ const initialize = Effect.fnUntraced(function* (found: FreshRegistry | SnapshotR
   } else {
     owner = found.owner
     // Its first header may be from a process that died before its sync, and the marker must not outlive it.
-    yield* files.sync("state")
+    yield* files.carryOut("state", [sync])
   }
   yield* ensureMarker(owner, found.runtime)
   yield* activate(owner, found.layout === "fresh" ? [] : found.records)
@@ -63,10 +63,10 @@ const initialize = Effect.fnUntraced(function* (found: FreshRegistry | SnapshotR
 const settle = Effect.fnUntraced(function* (found: CommittedRegistry) {
   const files = yield* RegistryFiles
   for (const { kind, path } of found.artifacts) {
-    if (kind === "record") yield* files.unlink(recordsName, path.slice(recordsName.length + 1))
+    if (kind === "record") yield* files.carryOut(recordsName, [unlink(path.slice(recordsName.length + 1))])
   }
-  yield* files.sync(recordsName)
-  yield* files.sync("state")
+  yield* files.carryOut(recordsName, [sync])
+  yield* files.carryOut("state", [sync])
   yield* removeArtifacts
 })
 

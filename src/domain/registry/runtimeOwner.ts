@@ -14,7 +14,7 @@ import { ownerName, roleInRuntime, runtimeName } from "./entryRoles.ts"
 import { observeStep } from "./observeStep.ts"
 import { RuntimeOwnerFile } from "./Record.ts"
 import { RegistryOpenRefused } from "./Registry.ts"
-import { RegistryFiles } from "./RegistryFiles.ts"
+import { RegistryFiles, create, rename, sync, unlink } from "./RegistryFiles.ts"
 
 const program = "registry.open"
 
@@ -89,9 +89,13 @@ const publish = Effect.fnUntraced(function* (owner: NodeId) {
   yield* observeStep(
     program,
     "write the marker",
-    files.create(runtimeName, temporary, JSON.stringify({ version: 1, owner }))
+    files.carryOut(runtimeName, [create(temporary, JSON.stringify({ version: 1, owner }))])
   )
-  yield* observeStep(program, "publish the marker", files.rename(runtimeName, temporary, ownerName))
+  yield* observeStep(
+    program,
+    "publish the marker",
+    files.carryOut(runtimeName, [rename(temporary, ownerName)])
+  )
 })
 
 /**
@@ -103,8 +107,8 @@ export const ensureMarker = Effect.fnUntraced(function* (owner: NodeId, runtime:
   if (Option.isNone(yield* files.list(runtimeName))) {
     yield* observeStep(program, "make the runtime directory", files.makeDirectory(runtimeName))
   }
-  for (const name of runtime.leftovers) yield* files.unlink(runtimeName, name)
+  for (const name of runtime.leftovers) yield* files.carryOut(runtimeName, [unlink(name)])
   if (runtime.owner === null) yield* publish(owner)
-  yield* observeStep(program, "sync the runtime directory", files.sync(runtimeName))
-  yield* observeStep(program, "sync the state directory", files.sync("state"))
+  yield* observeStep(program, "sync the runtime directory", files.carryOut(runtimeName, [sync]))
+  yield* observeStep(program, "sync the state directory", files.carryOut("state", [sync]))
 })

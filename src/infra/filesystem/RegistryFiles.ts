@@ -1,6 +1,7 @@
 /**
- * Adapter of the registry's files on node:fs. A write never blocks the event loop; reads, which only an open makes,
- * do, since they are three times faster so. No operation is interruptible: it would go on behind our back. Source:
+ * Adapter of the registry's files on a disk. What writes and flushes is handed to the disk's threads and never blocks
+ * the event loop; reads, which only an open makes, do, since they are three times faster so. Nothing that was handed
+ * over is interruptible: it would go on behind our back. Source:
  * RG-LAY-01, RG-LAY-02, RG-LAY-08.
  */
 import * as Files from "node:fs"
@@ -14,12 +15,15 @@ import {
   type RegistryDirectory,
   type RegistryEntry,
   RegistryFileFailed,
-  RegistryFiles
+  RegistryFiles,
+  type RegistryStep,
+  sync
 } from "../../domain/registry/RegistryFiles.ts"
+import type { CarryOut, Disk, DiskStep, StepFailed } from "./diskSteps.ts"
+import { nodeDisk } from "./diskThreads.ts"
 import {
   below,
   checkEntry,
-  createSynced,
   type EntryFacts,
   ensurePrivateDirectory,
   type FileCalls,
@@ -70,12 +74,17 @@ const makeAt = (path: string, name: string, calls: FileCalls): void => {
   if (name === passable) calls.chmodSync(path, passableMode)
 }
 
-/** Only asked for when a call has failed: an open makes thousands of them. */
+/** Only made when a call has failed: an open makes thousands of them. */
 const pathOf = (directory: RegistryDirectory, name: string) => (): string =>
   directory === "state" ? name : Path.join(directory, name)
 
 const directoryPathOf = (directory: RegistryDirectory) => (): string =>
   directory === "state" ? "." : directory
+
+const pathOfStep = (directory: RegistryDirectory, step: RegistryStep): (() => string) => {
+  if (step.step === "sync") return directoryPathOf(directory)
+  return pathOf(directory, step.step === "rename" ? step.to : step.name)
+}
 
 /** None where the thing itself is missing. */
 const optional = <A>(run: () => A): Option.Option<A> => {
@@ -87,40 +96,11 @@ const optional = <A>(run: () => A): Option.Option<A> => {
   }
 }
 
-/** What is thrown by it, or null: an answer of the system is no place to throw at. */
-const thrownBy = (run: () => void): unknown => {
-  try {
-    run()
-    return null
-  } catch (error) {
-    return error
-  }
-}
-
 const attempt = <A>(step: string, path: () => string, run: () => A): Effect.Effect<A, RegistryFileFailed> =>
   Effect.try({
     try: run,
     catch: (error) => new RegistryFileFailed({ step, path: path(), why: errorName(error) })
   })
-
-const attemptAsync = (
-  step: string,
-  path: () => string,
-  run: (done: (error: unknown) => void) => void
-): Effect.Effect<void, RegistryFileFailed> =>
-  Effect.callback<void, RegistryFileFailed>((resume) => {
-    const done = (error: unknown): void =>
-      resume(
-        error === null || error === undefined
-          ? Effect.void
-          : Effect.fail(new RegistryFileFailed({ step, path: path(), why: errorName(error) }))
-      )
-    try {
-      run(done)
-    } catch (error) {
-      done(error)
-    }
-  }).pipe(Effect.uninterruptible)
 
 /** The directories of one state directory, each opened and checked when it is first needed, and then held. */
 const makeDirectories = (stateDirectory: string, calls: FileCalls) => {
@@ -139,14 +119,74 @@ const makeDirectories = (stateDirectory: string, calls: FileCalls) => {
     held.set(directory, opened)
     return opened
   }
-  return { descriptorOf, release, releaseAll: () => [...held.keys()].forEach(release) }
+  return {
+    descriptorOf,
+    at: (directory: RegistryDirectory, name: string): string => below(descriptorOf(directory), name),
+    release,
+    releaseAll: () => [...held.keys()].forEach(release)
+  }
 }
 
+type Directories = ReturnType<typeof makeDirectories>
+
+const onDisk = (
+  { at, descriptorOf }: Directories,
+  directory: RegistryDirectory,
+  step: RegistryStep
+): DiskStep => {
+  switch (step.step) {
+    case "create":
+      return { step: "create", path: at(directory, step.name), text: step.text }
+    case "rename":
+      return { step: "rename", from: at(directory, step.from), to: at(directory, step.to) }
+    case "unlink":
+      return { step: "unlink", path: at(directory, step.name) }
+    case "sync":
+      return { step: "sync", descriptor: descriptorOf(directory) }
+  }
+}
+
+/** A directory that was held under either name is another one now. Throws. */
+const releaseRenamed = ({ release }: Directories, done: ReadonlyArray<RegistryStep>): void => {
+  for (const each of done) if (each.step === "rename") [each.from, each.to].forEach(release)
+}
+
+const hand = (carryOut: CarryOut, steps: ReadonlyArray<DiskStep>): Effect.Effect<StepFailed | null> =>
+  Effect.uninterruptible(
+    Effect.callback<StepFailed | null>((resume) =>
+      carryOut(steps, (failed) => resume(Effect.succeed(failed)))
+    )
+  )
+
+const makeCarryOut =
+  (directories: Directories, carryOut: CarryOut): RegistryFiles["Service"]["carryOut"] =>
+  (directory, steps) =>
+    Effect.gen(function* () {
+      const handed = yield* attempt("open", directoryPathOf(directory), () =>
+        steps.map((step) => onDisk(directories, directory, step))
+      )
+      const failed = yield* hand(carryOut, handed)
+      if (directory === "state") {
+        const done = failed === null ? steps : steps.slice(0, failed.at)
+        yield* attempt("rename", directoryPathOf(directory), () => releaseRenamed(directories, done))
+      }
+      if (failed === null) return
+      const step = steps[failed.at] ?? sync
+      return yield* new RegistryFileFailed({
+        step: step.step,
+        path: pathOfStep(directory, step)(),
+        why: failed.why
+      })
+    })
+
 /** Files of the registry below one state directory, whose descriptors it holds while the scope is open. */
-export const make = Effect.fnUntraced(function* (stateDirectory: string, calls: FileCalls = Files) {
-  const { descriptorOf, release, releaseAll } = makeDirectories(stateDirectory, calls)
+export const make = Effect.fnUntraced(function* (
+  stateDirectory: string,
+  { calls, carryOut }: Disk = nodeDisk
+) {
+  const directories = makeDirectories(stateDirectory, calls)
+  const { at, descriptorOf, release, releaseAll } = directories
   yield* Effect.addFinalizer(() => Effect.sync(releaseAll))
-  const at = (directory: RegistryDirectory, name: string) => below(descriptorOf(directory), name)
   return RegistryFiles.of({
     list: (directory) =>
       attempt("list", directoryPathOf(directory), () =>
@@ -164,21 +204,7 @@ export const make = Effect.fnUntraced(function* (stateDirectory: string, calls: 
       attempt("read", pathOf(directory, name), () =>
         optional(() => readPrivate(descriptorOf(directory), name, registryFileBytesMax, calls))
       ),
-    create: (directory, name, text) =>
-      attemptAsync("create", pathOf(directory, name), (done) =>
-        createSynced(at(directory, name), text, calls, done)
-      ),
-    rename: (directory, from, to) =>
-      attemptAsync("rename", pathOf(directory, to), (done) => {
-        calls.rename(at(directory, from), at(directory, to), (error) =>
-          // A directory that was held under either name is another one now.
-          done(error ?? (directory === "state" ? thrownBy(() => [from, to].forEach(release)) : null))
-        )
-      }),
-    unlink: (directory, name) =>
-      attemptAsync("unlink", pathOf(directory, name), (done) => calls.unlink(at(directory, name), done)),
-    sync: (directory) =>
-      attemptAsync("sync", directoryPathOf(directory), (done) => calls.fsync(descriptorOf(directory), done)),
+    carryOut: makeCarryOut(directories, carryOut),
     makeDirectory: (name) =>
       attempt(
         "make",
@@ -198,5 +224,5 @@ export const make = Effect.fnUntraced(function* (stateDirectory: string, calls: 
 })
 
 /** The files of the state directory, which must be there (`ensureStateDirectory`). */
-export const layer = (stateDirectory: string, calls: FileCalls = Files): Layer.Layer<RegistryFiles> =>
-  Layer.effect(RegistryFiles, make(stateDirectory, calls))
+export const layer = (stateDirectory: string, disk: Disk = nodeDisk): Layer.Layer<RegistryFiles> =>
+  Layer.effect(RegistryFiles, make(stateDirectory, disk))

@@ -17,14 +17,12 @@ const permissionMask = 0o777
 export type FileFacts = Pick<Files.Stats, "mode" | "uid" | "size" | "isFile" | "isDirectory">
 export type EntryFacts = Pick<Files.Dirent, "name" | "isFile" | "isDirectory">
 
-type Callback = Files.NoParamCallback
-
 /**
  * The calls to the system that a durable write is made of, each in the one form in which it is used. Node's own fit; a
- * reader that must change nothing, a benchmark and a test put theirs in between.
+ * reader that must change nothing and a test put theirs in between.
  */
 export interface FileCalls {
-  readonly openSync: (path: string, flags: number) => number
+  readonly openSync: (path: string, flags: number, mode?: number) => number
   readonly closeSync: (descriptor: number) => void
   readonly fstatSync: (descriptor: number) => FileFacts
   readonly readSync: (
@@ -39,24 +37,11 @@ export interface FileCalls {
   readonly mkdirSync: (path: string, options: { readonly mode: number }) => void
   readonly chmodSync: (path: string, mode: number) => void
   readonly rmdirSync: (path: string) => void
-  readonly open: (
-    path: string,
-    flags: number,
-    mode: number,
-    done: (error: NodeJS.ErrnoException | null, descriptor: number) => void
-  ) => void
-  readonly fchmod: (descriptor: number, mode: number, done: Callback) => void
-  readonly write: (
-    descriptor: number,
-    bytes: Buffer,
-    at: number,
-    length: number,
-    position: null,
-    done: (error: NodeJS.ErrnoException | null, count: number) => void
-  ) => void
-  readonly fsync: (descriptor: number, done: Callback) => void
-  readonly rename: (from: string, to: string, done: Callback) => void
-  readonly unlink: (path: string, done: Callback) => void
+  readonly fchmodSync: (descriptor: number, mode: number) => void
+  readonly writeSync: (descriptor: number, bytes: Buffer, at: number, length: number) => number
+  readonly fsyncSync: (descriptor: number) => void
+  readonly renameSync: (from: string, to: string) => void
+  readonly unlinkSync: (path: string) => void
 }
 
 /** Whether the call failed because the thing itself is not there. */
@@ -173,62 +158,34 @@ export const readPrivate = (
   }
 }
 
-/** Writes all bytes, however few the system takes at a time. */
-const writeAll = (descriptor: number, bytes: Buffer, at: number, calls: FileCalls, done: Callback): void =>
-  calls.write(descriptor, bytes, at, bytes.length - at, null, (error, count) => {
-    if (error !== null) return done(error)
-    return at + count === bytes.length ? done(null) : writeAll(descriptor, bytes, at + count, calls, done)
-  })
+/** What a program of calls is about to ask the system for. It stops there, for whoever drives it. */
+export type Call = "open" | "fchmod" | "write" | "fsync" | "rename" | "unlink"
 
-/** The mode whatever the umask. The look is cheap, the change is a write of its own and almost never needed. */
-const enforceMode = (descriptor: number, calls: FileCalls, done: Callback): void => {
-  if ((calls.fstatSync(descriptor).mode & permissionMask) === fileMode) return done(null)
-  return calls.fchmod(descriptor, fileMode, done)
-}
+/** A program of calls that change the disk; its driver goes on at once, or lets others go first. */
+export type Calls = Generator<Call, void>
 
 /**
- * Creates a file of mode 0600 that must not be there, writes it whole and syncs it. Calls back, since each promise on
- * the way would cost a tenth of a fast flush. A failure leaves the file as far as it came.
+ * Creates a file of mode 0600 that must not be there, whatever the umask, writes it whole and syncs it. A failure
+ * leaves the file as far as it came.
  */
-export const createSynced = (
-  path: string,
-  text: string,
-  calls: FileCalls,
-  done: (error: unknown) => void
-): void =>
-  calls.open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, fileMode, (openError, descriptor) => {
-    if (openError !== null) return done(openError)
-    const finish = (error: unknown): void => {
-      try {
-        calls.closeSync(descriptor)
-      } catch (closeError) {
-        return done(error ?? closeError)
-      }
-      return done(error)
+export function* createSynced(path: string, text: string, calls: FileCalls): Calls {
+  yield "open"
+  const descriptor = calls.openSync(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, fileMode)
+  try {
+    // The look is cheap, the change is a write of its own and almost never needed.
+    if ((calls.fstatSync(descriptor).mode & permissionMask) !== fileMode) {
+      yield "fchmod"
+      calls.fchmodSync(descriptor, fileMode)
     }
-    const guarded =
-      (next: () => void): Callback =>
-      (error) => {
-        if (error) return finish(error)
-        try {
-          return next()
-        } catch (thrown) {
-          return finish(thrown)
-        }
-      }
-    return guarded(() =>
-      enforceMode(
-        descriptor,
-        calls,
-        guarded(() =>
-          writeAll(
-            descriptor,
-            Buffer.from(text),
-            0,
-            calls,
-            guarded(() => calls.fsync(descriptor, (error) => finish(error)))
-          )
-        )
-      )
-    )(null)
-  })
+    const bytes = Buffer.from(text)
+    // However few the system takes at a time.
+    for (let at = 0; at < bytes.length;) {
+      yield "write"
+      at += calls.writeSync(descriptor, bytes, at, bytes.length - at)
+    }
+    yield "fsync"
+    calls.fsyncSync(descriptor)
+  } finally {
+    calls.closeSync(descriptor)
+  }
+}

@@ -3,6 +3,7 @@
  * before it reaches the system, and a file does not even note that it was read.
  */
 import * as Files from "node:fs"
+import { carryOutHere, type Disk } from "./diskSteps.ts"
 import type { FileCalls } from "./durable.ts"
 import { PrivateFileRefused } from "./privateFiles.ts"
 
@@ -28,13 +29,15 @@ const openToRead = (path: string, flags: number): number => {
 export const readOnlyCalls: FileCalls = {
   ...Files,
   openSync: openToRead,
-  open: refuse,
   mkdirSync: refuse,
   chmodSync: refuse,
-  fchmod: refuse,
+  fchmodSync: refuse,
   rmdirSync: refuse,
-  write: refuse,
-  fsync: refuse,
-  rename: refuse,
-  unlink: refuse
+  writeSync: refuse,
+  fsyncSync: refuse,
+  renameSync: refuse,
+  unlinkSync: refuse
 }
+
+/** A disk that is only looked at. */
+export const readOnlyDisk: Disk = { calls: readOnlyCalls, carryOut: carryOutHere(readOnlyCalls) }

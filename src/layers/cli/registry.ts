@@ -13,7 +13,7 @@ import { surveyRegistry } from "../../domain/registry/survey.ts"
 import { bytes, table } from "../../infra/cli/text.ts"
 import { lookAtLock } from "../../infra/filesystem/lockHolder.ts"
 import { holdStateDirectory, lockName } from "../../infra/filesystem/OwnerLock.ts"
-import { readOnlyCalls } from "../../infra/filesystem/readOnlyCalls.ts"
+import { readOnlyDisk } from "../../infra/filesystem/readOnlyCalls.ts"
 import * as RegistryFiles from "../../infra/filesystem/RegistryFiles.ts"
 import { layer as identifiers } from "../../infra/Identifiers.ts"
 import { type ExitCode, exitCodes } from "./exitCodes.ts"
@@ -35,7 +35,7 @@ const look = Effect.fnUntraced(function* (directory: string) {
   const nowMillis = yield* Clock.currentTimeMillis
   const outlook = yield* surveyRegistry.pipe(
     Effect.match({ onFailure: outlookOfRefusal, onSuccess: (survey) => outlookOf(survey, nowMillis) }),
-    Effect.provide(RegistryFiles.layer(directory, readOnlyCalls))
+    Effect.provide(RegistryFiles.layer(directory, readOnlyDisk))
   )
   const { fault, holder } = yield* Effect.sync(() => lookAtLock(directory))
   const lockRefusals = fault === null ? [] : [{ path: lockName, why: fault }]

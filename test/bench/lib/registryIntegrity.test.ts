@@ -13,7 +13,7 @@ import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type { Load } from "../../../bench/lib/definition.ts"
-import { measuredCalls } from "../../../bench/lib/measuredCalls.ts"
+import { measuredDisk } from "../../../bench/lib/measuredDisk.ts"
 import { bareLoop, lmdbRange, sqliteScan } from "../../../bench/lib/openPeers.ts"
 import { fill, placeOf, productOpen, wrongRecords } from "../../../bench/lib/openWork.ts"
 import { readersBesideWrites, Watch } from "../../../bench/lib/readerWork.ts"
@@ -84,7 +84,7 @@ describe("bench/lib/readerWork", () => {
 
   it("a read of less than was acknowledged, of an older state, or of one that is not durable is a fault", () => {
     const faultsOf = (look: (watch: Watch, number: number) => void): ReadonlyArray<string> => {
-      const watch = new Watch(1, measuredCalls())
+      const watch = new Watch(1, measuredDisk())
       look(watch, watch.asked())
       return [...watch.faults]
     }

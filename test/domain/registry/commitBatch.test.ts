@@ -211,9 +211,7 @@ describe("registry/commitBatch", () => {
     () =>
       Effect.gen(function* () {
         const broken = RegistryFiles.of({
-          create: () => Effect.void,
-          rename: () => Effect.die(new Error("a mistake")),
-          sync: () => Effect.void
+          carryOut: () => Effect.die(new Error("a mistake"))
           // What a commit calls; anything else would end the test by itself.
         } as unknown as RegistryFiles["Service"])
         const owner = NodeId.make("00000000-0000-4000-8000-000000000000")

@@ -149,9 +149,9 @@ class History {
   }
 
   #openIn(life: Life) {
-    const { calls = (sound) => sound, files } = this.#breakage
+    const { files } = this.#breakage
     return Effect.gen({ self: this }, function* () {
-      const ports = yield* portsOver(calls(life.calls), this.#identifiers, files)
+      const ports = yield* portsOver(life, this.#identifiers, files)
       const opened = yield* Effect.provideContext(openRegistry(), ports)
       const made = yield* Effect.provideContext(makeRegistry(opened, roomy), ports)
       return { opened, registry: this.#breakage.registry?.(made) ?? made }
@@ -194,6 +194,7 @@ class History {
       changes && (!isAtCommit || name === "rename" || name === "unlink") && --changesLeft === 0
     const life = startLife(this.#disk, {
       schedule: makeSchedule(random),
+      ...(this.#breakage.calls === undefined ? {} : { adapt: this.#breakage.calls }),
       fault: (call) => (ending === "fault" && isNow(call) ? random.pick(["EIO", "ENOSPC"]) : null),
       done: (call) => {
         if (call.changes) this.#compare(`${call.name} ${call.path}`)

@@ -49,7 +49,7 @@ export const openSimulatedNode = (options: SimulatedNodeOptions) =>
   Effect.gen(function* () {
     const { capacity = roomy, disk, guests, identifiers = numberedIdentifiers() } = options
     const life = startLife(disk, options.life)
-    const ports = yield* portsOver(life.calls, identifiers)
+    const ports = yield* portsOver(life, identifiers)
     const opened = yield* Effect.provideContext(
       Effect.flatMap(openRegistry(), (found) => makeRegistry(found, capacity)),
       ports

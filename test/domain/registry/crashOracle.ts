@@ -10,7 +10,7 @@ import { Identifiers } from "../../../src/domain/Identifiers.ts"
 import type { SandboxId } from "../../../src/domain/Identity.ts"
 import { openRegistry } from "../../../src/domain/registry/openRegistry.ts"
 import { RegistryFiles } from "../../../src/domain/registry/RegistryFiles.ts"
-import type { FileCalls } from "../../../src/infra/filesystem/durable.ts"
+import type { Disk } from "../../../src/infra/filesystem/diskSteps.ts"
 import * as NodeFiles from "../../../src/infra/filesystem/RegistryFiles.ts"
 import { type SimulatedDisk, simulatedRoot } from "../../support/simulatedDisk.ts"
 import { startLife } from "../../support/simulatedDiskCalls.ts"
@@ -36,13 +36,13 @@ export const numberedIdentifiers = (family = 0) => {
   })
 }
 
-/** The ports of a registry over these calls, for the length of the scope. */
+/** The ports of a registry over this disk, for the length of the scope. */
 export const portsOver = (
-  calls: FileCalls,
+  disk: Disk,
   identifiers = numberedIdentifiers(),
   adapt: (files: RegistryFiles["Service"]) => RegistryFiles["Service"] = (files) => files
 ) =>
-  Effect.map(NodeFiles.make(simulatedRoot, calls), (files) =>
+  Effect.map(NodeFiles.make(simulatedRoot, disk), (files) =>
     Context.make(RegistryFiles, adapt(files)).pipe(Context.add(Identifiers, identifiers))
   )
 
@@ -54,7 +54,7 @@ export const reopen = (disk: SimulatedDisk): Reopened =>
     Effect.scoped(
       Effect.gen(function* () {
         families = 1 + (families % 9)
-        const ports = yield* portsOver(startLife(disk).calls, numberedIdentifiers(families))
+        const ports = yield* portsOver(startLife(disk), numberedIdentifiers(families))
         const opened = yield* Effect.result(Effect.provideContext(openRegistry(), ports))
         if (Result.isFailure(opened)) return { refused: opened.failure.message }
         const { owner, records } = opened.success

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type { SandboxId } from "../../../src/domain/Identity.ts"
 import type { SandboxRecord } from "../../../src/domain/registry/Record.ts"
-import type { RegistryFiles } from "../../../src/domain/registry/RegistryFiles.ts"
+import { type RegistryFiles, sync } from "../../../src/domain/registry/RegistryFiles.ts"
 import { unactivatedBeginning } from "./crashBeginnings.ts"
 import { type Breakage, type HistoryOptions, runHistory } from "./crashHistory.ts"
 import { makeEnumeration, type Violation } from "./crashOracle.ts"
@@ -28,7 +28,8 @@ const withoutSyncOf =
   (directory: RegExp) =>
   (files: Files): Files => ({
     ...files,
-    sync: (name) => (directory.test(name) ? Effect.void : files.sync(name))
+    carryOut: (name, steps) =>
+      files.carryOut(name, directory.test(name) ? steps.filter(({ step }) => step !== "sync") : steps)
   })
 
 /** From the staging directory on, every sync is put off until the header has been replaced. */
@@ -43,18 +44,23 @@ const activatesFirst = (files: Files): Files => {
           if (name.startsWith(".records-")) staging = name
         })
       ),
-    sync: (name) =>
-      staging === null
-        ? files.sync(name)
-        : Effect.sync(() => void putOff.add(name === staging ? "records" : name)),
-    rename: (directory, from, to) =>
-      Effect.gen(function* () {
-        yield* files.rename(directory, from, to)
-        if (to !== "sandboxes.json") return
-        staging = null
-        for (const name of putOff) yield* files.sync(name)
-        putOff.clear()
-      })
+    carryOut: (directory, steps) =>
+      Effect.forEach(
+        steps,
+        (step) =>
+          Effect.gen(function* () {
+            if (step.step === "sync" && staging !== null) {
+              putOff.add(directory === staging ? "records" : directory)
+              return
+            }
+            yield* files.carryOut(directory, [step])
+            if (step.step !== "rename" || step.to !== "sandboxes.json") return
+            staging = null
+            for (const name of putOff) yield* files.carryOut(name, [sync])
+            putOff.clear()
+          }),
+        { discard: true }
+      )
   }
 }
 
@@ -63,12 +69,11 @@ const believesWhatItFinds = (files: Files): Files => {
   let hasWritten = false
   return {
     ...files,
-    create: (...given) =>
-      Effect.andThen(
-        Effect.sync(() => (hasWritten = true)),
-        files.create(...given)
-      ),
-    sync: (name) => (hasWritten ? files.sync(name) : Effect.void)
+    carryOut: (directory, steps) =>
+      Effect.suspend(() => {
+        hasWritten ||= steps.some(({ step }) => step === "create")
+        return files.carryOut(directory, hasWritten ? steps : steps.filter(({ step }) => step !== "sync"))
+      })
   }
 }
 
@@ -99,10 +104,9 @@ describe("registry/crash, with a fault planted", () => {
     const found = await firstViolation({
       calls: (calls) => ({
         ...calls,
-        fsync: ((descriptor, done) =>
-          calls.fstatSync(descriptor).isFile()
-            ? done(null)
-            : calls.fsync(descriptor, done)) as typeof calls.fsync
+        fsyncSync: (descriptor) => {
+          if (!calls.fstatSync(descriptor).isFile()) calls.fsyncSync(descriptor)
+        }
       })
     })
     assert.match(found?.why ?? "", /the open refuses: .*(corrupt|truncated)/)

@@ -21,7 +21,7 @@ const nameOf = ({ name, path }: SystemCall): string => `${name} ${path.replace(/
 
 const openIn = (life: Life) =>
   Effect.gen(function* () {
-    const ports = yield* portsOver(life.calls)
+    const ports = yield* portsOver(life)
     return yield* Effect.provideContext(
       Effect.flatMap(openRegistry(), (opened) => makeRegistry(opened, roomy)),
       ports

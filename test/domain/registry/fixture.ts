@@ -17,7 +17,11 @@ import { makeRegistry } from "../../../src/domain/registry/makeRegistry.ts"
 import { openRegistry } from "../../../src/domain/registry/openRegistry.ts"
 import { SandboxRecord } from "../../../src/domain/registry/Record.ts"
 import type { NodeCapacity, Registry } from "../../../src/domain/registry/Registry.ts"
-import { RegistryFileFailed, RegistryFiles } from "../../../src/domain/registry/RegistryFiles.ts"
+import {
+  RegistryFileFailed,
+  RegistryFiles,
+  type RegistryStep
+} from "../../../src/domain/registry/RegistryFiles.ts"
 import { layer as identifiers } from "../../../src/infra/Identifiers.ts"
 import * as NodeFiles from "../../../src/infra/filesystem/RegistryFiles.ts"
 
@@ -84,7 +88,7 @@ export const proofOf = (sandbox: SandboxId, generation = 1): AbsenceProof =>
     )
   )
 
-export type DiskCall = Exclude<keyof RegistryFiles["Service"], symbol>
+export type DiskCall = Exclude<keyof RegistryFiles["Service"], symbol> | RegistryStep["step"]
 
 /** What the disk was asked, and what it is told to do about it. */
 export interface Disk {
@@ -155,19 +159,24 @@ const steered = <A>(
     return answer
   })
 
+const pathOf = (directory: string, step: RegistryStep): string => {
+  if (step.step === "sync") return directory
+  return step.step === "rename" ? `${directory}/${step.from} ${step.to}` : `${directory}/${step.name}`
+}
+
+/** The port with each of its steps a call of its own. */
 export const steer = (files: RegistryFiles["Service"], disk: Disk): RegistryFiles["Service"] =>
   RegistryFiles.of({
     list: (directory) => steered(disk, "list", directory, files.list(directory)),
     check: (directory, entry) =>
       steered(disk, "check", `${directory}/${entry.name}`, files.check(directory, entry)),
     read: (directory, name) => steered(disk, "read", `${directory}/${name}`, files.read(directory, name)),
-    create: (directory, name, text) =>
-      steered(disk, "create", `${directory}/${name}`, files.create(directory, name, text)),
-    rename: (directory, from, to) =>
-      steered(disk, "rename", `${directory}/${from} ${to}`, files.rename(directory, from, to)),
-    unlink: (directory, name) =>
-      steered(disk, "unlink", `${directory}/${name}`, files.unlink(directory, name)),
-    sync: (directory) => steered(disk, "sync", directory, files.sync(directory)),
+    carryOut: (directory, steps) =>
+      Effect.forEach(
+        steps,
+        (step) => steered(disk, step.step, pathOf(directory, step), files.carryOut(directory, [step])),
+        { discard: true }
+      ),
     makeDirectory: (name) => steered(disk, "makeDirectory", name, files.makeDirectory(name)),
     removeDirectory: (name) => steered(disk, "removeDirectory", name, files.removeDirectory(name))
   })

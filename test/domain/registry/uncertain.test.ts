@@ -38,7 +38,7 @@ const openIn = (
 ) =>
   Effect.gen(function* () {
     families = (families + 1) % 10
-    const ports = yield* portsOver(life.calls, numberedIdentifiers(families), adapt)
+    const ports = yield* portsOver(life, numberedIdentifiers(families), adapt)
     return yield* Effect.provideContext(
       Effect.flatMap(openRegistry(), (opened) => makeRegistry(opened, roomy)),
       ports

@@ -10,6 +10,9 @@ import { makeRegistry } from "../../../src/domain/registry/makeRegistry.ts"
 import { openRegistry } from "../../../src/domain/registry/openRegistry.ts"
 import type { FileCalls } from "../../../src/infra/filesystem/durable.ts"
 import { ensureStateDirectory, layer, make } from "../../../src/infra/filesystem/RegistryFiles.ts"
+import { carryOutHere } from "../../../src/infra/filesystem/diskSteps.ts"
+import { sync, unlink } from "../../../src/domain/registry/RegistryFiles.ts"
+import { nodeDisk } from "../../../src/infra/filesystem/diskThreads.ts"
 import { layer as identifiers } from "../../../src/infra/Identifiers.ts"
 import {
   contentsOf,
@@ -63,36 +66,30 @@ const recorded = () => {
   const nameOf = (path: string) => Path.basename(path).replace(/\.record-[0-9a-f-]{36}/, ".record-*")
   const calls: FileCalls = {
     ...Files,
-    openSync: (path, flags) => {
-      const descriptor = Files.openSync(path, flags)
+    openSync: (path, flags, mode) => {
+      order.push(`open ${nameOf(path)}`)
+      const descriptor = Files.openSync(path, flags, mode)
       names.set(descriptor, nameOf(path))
       return descriptor
     },
-    open: (path, flags, mode, done) => {
-      order.push(`open ${nameOf(path)}`)
-      Files.open(path, flags, mode, (error, descriptor) => {
-        names.set(descriptor, nameOf(path))
-        done(error, descriptor)
-      })
-    },
-    write: (descriptor, ...rest) => {
+    writeSync: (descriptor, bytes, at, length) => {
       order.push(`write ${names.get(descriptor)}`)
-      Files.write(descriptor, ...rest)
+      return Files.writeSync(descriptor, bytes, at, length)
     },
-    fsync: (descriptor, done) => {
+    fsyncSync: (descriptor) => {
       order.push(`fsync ${names.get(descriptor)}`)
-      Files.fsync(descriptor, done)
+      Files.fsyncSync(descriptor)
     },
-    rename: (from, to, done) => {
+    renameSync: (from, to) => {
       order.push(`rename ${nameOf(from)} ${nameOf(to)}`)
-      Files.rename(from, to, done)
+      Files.renameSync(from, to)
     },
-    unlink: (path, done) => {
+    unlinkSync: (path) => {
       order.push(`unlink ${nameOf(path)}`)
-      Files.unlink(path, done)
+      Files.unlinkSync(path)
     }
   }
-  return { order, calls }
+  return { order, disk: { calls, carryOut: carryOutHere(calls) } }
 }
 
 describe("filesystem/RegistryFiles", () => {
@@ -101,8 +98,8 @@ describe("filesystem/RegistryFiles", () => {
     () =>
       Effect.gen(function* () {
         const directory = yield* temporaryDirectory
-        const { calls, order } = recorded()
-        const context = yield* Layer.build(Layer.merge(layer(directory, calls), identifiers))
+        const { disk, order } = recorded()
+        const context = yield* Layer.build(Layer.merge(layer(directory, disk), identifiers))
         const registry = yield* Effect.provideContext(
           Effect.flatMap(openRegistry(), (opened) => makeRegistry(opened, roomy)),
           context
@@ -125,7 +122,7 @@ describe("filesystem/RegistryFiles", () => {
       })
   )
 
-  it.live("the event loop goes on while a record is written: no call that writes is a synchronous one", () =>
+  it.live("the event loop goes on while a record is written: this thread makes no call that writes", () =>
     Effect.gen(function* () {
       const directory = yield* committed
       const refuse = (name: string) => () => assert.fail(`${name} blocks the event loop`)
@@ -138,9 +135,9 @@ describe("filesystem/RegistryFiles", () => {
         "mkdirSync",
         "readSync"
       ]
-      const { calls } = recorded()
-      const steered = { ...calls }
-      const context = yield* Layer.build(Layer.merge(layer(directory, steered), identifiers))
+      const steered = { ...Files }
+      const disk = { calls: steered, carryOut: nodeDisk.carryOut }
+      const context = yield* Layer.build(Layer.merge(layer(directory, disk), identifiers))
       const registry = yield* Effect.provideContext(
         Effect.flatMap(openRegistry(), (opened) => makeRegistry(opened, roomy)),
         context
@@ -148,6 +145,7 @@ describe("filesystem/RegistryFiles", () => {
       Object.assign(steered, Object.fromEntries(blocking.map((name) => [name, refuse(name)])))
       yield* registry.update(sandboxOf(1), withDeletion)
       yield* registry.remove(proofOf(sandboxOf(1)))
+      assert.isTrue((yield* lookAt(directory)).size === 0)
     })
   )
 
@@ -243,9 +241,9 @@ describe("filesystem/RegistryFiles", () => {
       })
       assert.isTrue(Option.isNone(yield* files.list("nowhere")))
       assert.isTrue(Option.isNone(yield* files.read("records", "nothing.json")))
-      const failure = yield* Effect.flip(files.unlink("records", "nothing.json"))
+      const failure = yield* Effect.flip(files.carryOut("records", [unlink("nothing.json")]))
       assert.deepInclude(failure, { step: "unlink", path: "records/nothing.json", why: "ENOENT" })
-      assert.strictEqual((yield* Effect.flip(files.sync("nowhere"))).why, "ENOENT")
+      assert.strictEqual((yield* Effect.flip(files.carryOut("nowhere", [sync]))).why, "ENOENT")
       assert.strictEqual((yield* Effect.flip(files.makeDirectory("records"))).why, "EEXIST")
       assert.strictEqual((yield* Effect.flip(files.removeDirectory("records"))).why, "ENOTEMPTY")
     })

@@ -7,7 +7,7 @@ import * as TestClock from "effect/testing/TestClock"
 import * as Files from "node:fs"
 import { makeRegistry } from "../../../src/domain/registry/makeRegistry.ts"
 import { openRegistry } from "../../../src/domain/registry/openRegistry.ts"
-import type { FileCalls } from "../../../src/infra/filesystem/durable.ts"
+import { carryOutHere, type Disk } from "../../../src/infra/filesystem/diskSteps.ts"
 import { layer as identifiers } from "../../../src/infra/Identifiers.ts"
 import { layer } from "../../../src/infra/filesystem/RegistryFiles.ts"
 import {
@@ -22,39 +22,37 @@ import {
   withReason
 } from "../../domain/registry/fixture.ts"
 
-type Done = (error: NodeJS.ErrnoException | null) => void
-
 /**
- * The real calls, whose flushes wait from now on, and go on when they are taken from the queue and released; at the end
+ * The real disk, whose flushes wait from now on, and go on when they are taken from the queue and released; at the end
  * of the test all of them do.
  */
-const slowCalls = Effect.gen(function* () {
+const slowDisk = Effect.gen(function* () {
   const flushes = yield* Queue.unbounded<() => void>()
   const held = new Set<() => void>()
   const state = { isSlow: false }
-  const fsync = (descriptor: number, done: Done): void => {
+  const carryOut = carryOutHere(Files, (go, call) => {
+    if (call !== "fsync" || !state.isSlow) return go()
     const release = (): void => {
-      if (held.delete(release)) Files.fsync(descriptor, done)
+      if (held.delete(release)) go()
     }
     held.add(release)
-    if (state.isSlow) Queue.offerUnsafe(flushes, release)
-    else release()
-  }
+    Queue.offerUnsafe(flushes, release)
+  })
   yield* Effect.addFinalizer(() =>
     Effect.sync(() => {
       state.isSlow = false
       for (const release of held) release()
     })
   )
-  const calls: FileCalls = { ...Files, fsync }
-  return { calls, flushes, state }
+  const disk: Disk = { calls: Files, carryOut }
+  return { disk, flushes, state }
 })
 
 /** Records 1 and 2, the second of which is to be deleted, on a disk whose every flush waits to be released. */
 const slowRegistry = Effect.gen(function* () {
   const directory = yield* temporaryDirectory
-  const { calls, flushes, state } = yield* slowCalls
-  const context = yield* Layer.build(Layer.merge(layer(directory, calls), identifiers))
+  const { disk, flushes, state } = yield* slowDisk
+  const context = yield* Layer.build(Layer.merge(layer(directory, disk), identifiers))
   const registry = yield* Effect.provideContext(
     Effect.flatMap(openRegistry(), (opened) => makeRegistry(opened, roomy)),
     context

@@ -4,10 +4,10 @@ import { execFileSync } from "node:child_process"
 import * as Files from "node:fs"
 import * as Net from "node:net"
 import * as Path from "node:path"
+import { carryOutHere } from "../../../src/infra/filesystem/diskSteps.ts"
 import {
   below,
   checkEntry,
-  createSynced,
   ensurePrivateDirectory,
   type FileCalls,
   openDirectory,
@@ -30,7 +30,9 @@ const callsWith = (changed: Partial<FileCalls>): FileCalls => ({ ...Files, ...ch
 
 const create = (path: string, text: string, calls: FileCalls = Files) =>
   Effect.callback<string>((resume) =>
-    createSynced(path, text, calls, (error) => resume(Effect.succeed(error ? errorName(error) : "done")))
+    carryOutHere(calls)([{ step: "create", path, text }], (failed) =>
+      resume(Effect.succeed(failed === null ? "done" : failed.why))
+    )
   )
 
 /** The sentence of what is thrown. */
@@ -203,22 +205,14 @@ describe("filesystem/durable", () => {
     Effect.gen(function* () {
       const { path } = yield* opened
       const order: Array<string> = []
-      const write = (
-        descriptor: number,
-        bytes: Buffer,
-        at: number,
-        length: number,
-        _: null,
-        done: (error: NodeJS.ErrnoException | null, count: number) => void
-      ) => {
-        order.push("write")
-        Files.write(descriptor, bytes, at, Math.min(3, length), null, done)
-      }
       const calls = callsWith({
-        write,
-        fsync: (descriptor: number, done: Files.NoParamCallback) => {
+        writeSync: (descriptor, bytes, at, length) => {
+          order.push("write")
+          return Files.writeSync(descriptor, bytes, at, Math.min(3, length))
+        },
+        fsyncSync: (descriptor) => {
           order.push("fsync")
-          Files.fsync(descriptor, done)
+          Files.fsyncSync(descriptor)
         }
       })
       assert.strictEqual(yield* create(Path.join(path, "file"), "häppchen", calls), "done")
@@ -227,18 +221,19 @@ describe("filesystem/durable", () => {
     })
   )
 
-  it.live.each(["open", "fchmod", "write", "fsync"] as const)(
+  it.live.each(["openSync", "fchmodSync", "writeSync", "fsyncSync"] as const)(
     "RG-COM-07 a failing %s fails the write with its error's name, and leaves no descriptor open",
     (call) =>
       Effect.gen(function* () {
         const { path } = yield* opened
         for (const code of ["EIO", "ENOSPC", "EMFILE", "EACCES"]) {
-          const failing = (...given: ReadonlyArray<unknown>) =>
-            (given.at(-1) as (error: Error) => void)(Object.assign(new Error("no"), { code }))
+          const failing = () => {
+            throw Object.assign(new Error("no"), { code })
+          }
           const calls = callsWith({ [call]: failing })
           const open = () => Files.readdirSync("/proc/self/fd").length
           const before = open()
-          const umask = process.umask(call === "fchmod" ? 0o200 : 0o077)
+          const umask = process.umask(call === "fchmodSync" ? 0o200 : 0o077)
           const answer = yield* create(Path.join(path, `${call}${code}`), "text", calls).pipe(
             Effect.ensuring(Effect.sync(() => process.umask(umask)))
           )

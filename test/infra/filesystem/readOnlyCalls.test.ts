@@ -3,7 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Files from "node:fs"
 import * as Path from "node:path"
-import { readOnlyCalls } from "../../../src/infra/filesystem/readOnlyCalls.ts"
+import { create, rename, sync, unlink } from "../../../src/domain/registry/RegistryFiles.ts"
+import { readOnlyCalls, readOnlyDisk } from "../../../src/infra/filesystem/readOnlyCalls.ts"
 import { make } from "../../../src/infra/filesystem/RegistryFiles.ts"
 import { contentsOf, lookAt, temporaryDirectory } from "../../domain/registry/fixture.ts"
 
@@ -13,12 +14,12 @@ describe("filesystem/readOnlyCalls", () => {
       const directory = yield* temporaryDirectory
       yield* lookAt(directory)
       const before = contentsOf(directory)
-      const files = yield* make(directory, readOnlyCalls)
+      const files = yield* make(directory, readOnlyDisk)
       const changes = [
-        files.create("records", "x", "text"),
-        files.rename("records", "meta.json", "x"),
-        files.unlink("records", "meta.json"),
-        files.sync("records"),
+        files.carryOut("records", [create("x", "text")]),
+        files.carryOut("records", [rename("meta.json", "x")]),
+        files.carryOut("records", [unlink("meta.json")]),
+        files.carryOut("records", [sync]),
         files.makeDirectory("x"),
         files.removeDirectory("records")
       ]
@@ -41,7 +42,7 @@ describe("filesystem/readOnlyCalls", () => {
       const path = Path.join(directory, "sandboxes.json")
       // Later than its reading: a disk that notes readings at all would note the next one.
       Files.utimesSync(path, 1_000, 2_000)
-      const files = yield* make(directory, readOnlyCalls)
+      const files = yield* make(directory, readOnlyDisk)
       yield* files.read("state", "sandboxes.json")
       assert.strictEqual(Files.statSync(path).atimeMs, 1_000_000)
     })

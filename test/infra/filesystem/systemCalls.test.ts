@@ -38,8 +38,9 @@ const changesOfSimulation = (disk: SimulatedDisk, seed: number) =>
   Effect.gen(function* () {
     const changes: Array<string> = []
     for (const [family, life] of livesOf(seed).entries()) {
-      const { calls, order } = startLife(disk)
-      const ports = yield* portsOver(calls, numberedIdentifiers(family))
+      const started = startLife(disk)
+      const { calls, order } = started
+      const ports = yield* portsOver(started, numberedIdentifiers(family))
       yield* Effect.provideContext(life, Context.add(ports, RunState, makeSimulatedRunState(calls)))
       for (const { changes: isChange, isDone, name, path } of order) {
         if (isDone && (isChange || name === "chmod")) changes.push(`${name} ${withoutIds(path)}`)
