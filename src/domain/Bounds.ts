@@ -63,6 +63,8 @@ export const heartbeatIntervalMillis = 5_000
 
 // ---- operations (SP-OPS, SP figures)
 export const receiptsKeptMin = 20
+/** Sentences of proof that a receipt keeps; a re-armed one may have made its machine several times. */
+export const receiptAbsencesKeptMax = 16
 export const receiptsTrimmedMax = 128
 export const runtimeLogRowsMax = 200
 export const reconcileIntervalMillis = 10_000

@@ -49,7 +49,8 @@ const dispatcher = Effect.gen(function* () {
 const sweep = Effect.gen(function* () {
   const registry = yield* Registry
   const executions = yield* Executions
-  yield* recoverClaims()
+  const { own } = yield* recoverClaims()
+  yield* executions.giveBackUnheld(own)
   yield* reconcileSandboxes
   yield* reconcileRuntimes(executions.isBusy)
   yield* sweepLeases(registry.node)

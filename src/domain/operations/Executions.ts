@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Semaphore from "effect/Semaphore"
 import { operationsAtOnceMax } from "../Bounds.ts"
 import type { RuntimeLog } from "../history/RuntimeLog.ts"
-import type { ProjectId } from "../Identity.ts"
+import type { OperationId, ProjectId } from "../Identity.ts"
 import type { RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import { releaseClaim } from "./claims.ts"
 import { executeClaimed } from "./execution.ts"
@@ -31,8 +31,13 @@ const giveBack = (operation: Operation) =>
 export class Executions extends Context.Service<
   Executions,
   {
-    /** Waits for a free place, then carries the operation out in the background. */
+    /** Waits for a free place, then carries the operation out in the background. It is held here from the call on. */
     readonly take: (operation: Operation) => Effect.Effect<void>
+    /**
+     * Gives back those of this process's claims that nobody here holds: the answer to their claim was lost on the
+     * way. Of the same operation a later claim stays untouched. Source: SP-OPS-02, BX-04.
+     */
+    readonly giveBackUnheld: (own: ReadonlyArray<Operation>) => Effect.Effect<void>
     /** Whether an operation of this Project is carried out here now. */
     readonly isBusy: (project: ProjectId) => boolean
   }
@@ -43,13 +48,13 @@ export class Executions extends Context.Service<
       const context = yield* Effect.context<Needs>()
       const scope = yield* Effect.scope
       const places = yield* Semaphore.make(operationsAtOnceMax)
-      const running = new Map<ProjectId, Operation>()
+      const held = new Map<OperationId, Operation>()
       const carryOut = (operation: Operation) =>
         executeClaimed(operation).pipe(
           Effect.onInterrupt(() => giveBack(operation)),
           Effect.ensuring(
             Effect.andThen(
-              Effect.sync(() => running.delete(operation.project)),
+              Effect.sync(() => held.delete(operation.id)),
               places.release(1)
             )
           ),
@@ -57,11 +62,17 @@ export class Executions extends Context.Service<
         )
       return {
         take: Effect.fnUntraced(function* (operation) {
+          held.set(operation.id, operation)
           yield* places.take(1)
-          running.set(operation.project, operation)
           yield* Effect.forkIn(carryOut(operation), scope)
         }, Effect.uninterruptible),
-        isBusy: (project) => running.has(project)
+        giveBackUnheld: (own) =>
+          Effect.forEach(
+            own.filter(({ id }) => !held.has(id)),
+            giveBack,
+            { discard: true }
+          ).pipe(Effect.provideContext(context)),
+        isBusy: (project) => [...held.values()].some((operation) => operation.project === project)
       }
     })
   )

@@ -117,6 +117,8 @@ export class Operation extends Schema.Class<Operation>("holdfast/Operation")({
   newRecipe: Schema.NullOr(MachineRecipe),
   /** Machines (`sandbox/generation`) of its recipes that are not proved absent: the receipt stays for them. */
   owed: Schema.Array(Schema.String),
+  /** What proved its machines absent, a sentence each, the newest first: why they are not owed any more. */
+  absences: Schema.Array(Schema.String),
   result: Schema.NullOr(OperationResult),
   errorCode: Schema.NullOr(Schema.String),
   errorText: Schema.NullOr(Schema.String),

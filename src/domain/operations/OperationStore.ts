@@ -8,10 +8,12 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type { AbsenceProof } from "../guests/AbsenceProof.ts"
 import type { Initiator } from "../host/Accounts.ts"
 import {
   type AccountId,
   type Generation,
+  type NodeId,
   OperationId,
   type ProcessIdentity,
   ProjectId,
@@ -126,12 +128,14 @@ export class OperationStore extends Context.Service<
     /** Admission in one statement: the same refusals in the same order as the composed form. Source: SP-ADM. */
     readonly enqueue: (prepared: PreparedOperation) => Effect.Effect<Enqueued, StorageFailure>
     /**
-     * Claims the oldest queued operation, never one that another claimant holds. Ordinary work of a Project that
-     * is not active is superseded instead. None: no queued row was to be had when the statement began.
+     * Claims the oldest queued operation that the process's node may carry out, never one that another claimant
+     * holds: what a machine needs is left to the node that carries it. Ordinary work of a Project that is not active
+     * is superseded instead. None: no queued row was to be had when the statement began. Source: FC-13.
      */
     readonly claimNext: (process: ProcessIdentity) => Effect.Effect<Claimed, StorageFailure>
-    /** Claimed operations after `afterRow`, oldest first. Source: SP-OPS-01. */
+    /** Claimed operations after `afterRow` that the node may carry out, oldest first. Source: SP-OPS-01. */
     readonly claimed: (walk: {
+      readonly node: NodeId
       readonly afterRow: number
       readonly limit: number
     }) => Effect.Effect<ReadonlyArray<Operation>, StorageFailure>
@@ -202,7 +206,10 @@ export class OperationRows extends Context.Service<
       outcome: SettleOutcome,
       observation?: Observation
     ) => Effect.Effect<Operation, ClaimLost | BoundError>
-    /** Notes that a machine (`machineOf`) is proved absent: no receipt of the Project stays for it. Joins or opens. */
-    readonly recordAbsence: (project: ProjectId, machine: string) => Effect.Effect<void, BoundError>
+    /**
+     * Notes what proves a machine absent on every receipt of the Project that owes it, and none of them stays for it
+     * any more. Nothing but a proof takes a machine off a receipt. Joins or opens. Source: SP-OPS-04, BX-02.
+     */
+    readonly recordAbsence: (project: ProjectId, proof: AbsenceProof) => Effect.Effect<void, BoundError>
   }
 >()("holdfast/domain/operations/OperationStore/OperationRows") {}

@@ -5,7 +5,7 @@
 import type { ProcessIdentity } from "../Identity.ts"
 import type { Liveness } from "../Processes.ts"
 
-/** `steal`: the holder is dead, its claim goes back to the queue. `own`: this process works on it. */
+/** `steal`: the holder is dead, its claim goes back to the queue. `own`: this process has claimed it. */
 export type ClaimDecision = "steal" | "leave" | "own"
 
 /**

@@ -72,6 +72,20 @@ const recipeOf = Effect.fnUntraced(function* (operation: Operation) {
   })
 })
 
+/**
+ * A machine of another node is not made, started or ended here: two nodes would carry one runtime. Operations are
+ * claimed by the node that carries their machine; one that comes here all the same is refused. Source: SP-OPS-03, FC-13.
+ */
+export const requireCarriedHere = Effect.fnUntraced(function* (operation: Operation, recipe: MachineRecipe) {
+  const { node } = yield* Registry
+  if (recipe.node === node) return
+  return yield* new OperationRefused({
+    project: operation.project,
+    code: "sandbox_of_another_node",
+    why: `${recipe.sandbox} is carried by node ${recipe.node}: only that node can work on it and prove its absence`
+  })
+})
+
 /** What the node's registry is asked for, so that the recipe's machine is carried. */
 const requestOf = (project: ProjectId, recipe: MachineRecipe): SandboxRequest => ({
   id: recipe.sandbox,
@@ -111,6 +125,7 @@ const image: Act = Effect.fnUntraced(function* (operation, recorder) {
   const supervisor = yield* GuestSupervisor
   const fresh = operation.action === "provision" && operation.newRecipe === null
   const recipe = fresh ? yield* makeRecipe(operation) : yield* recipeOf(operation)
+  yield* requireCarriedHere(operation, recipe)
   const { supervisor: kind } = supervisor.capabilities
   if (recipe.supervisor !== "auto" && recipe.supervisor !== kind) {
     return yield* new OperationRefused({
@@ -202,6 +217,7 @@ export const quiesce: Act = Effect.fnUntraced(function* (operation) {
 
 const stop: Act = Effect.fnUntraced(function* (operation, recorder) {
   const recipe = yield* recipeOf(operation)
+  yield* requireCarriedHere(operation, recipe)
   const observation = yield* stopSandbox(recipe.sandbox, { graceMillis: guestStopGraceMillis })
   const observedAtMillis = yield* Clock.currentTimeMillis
   const { generation, sandbox } = recipe

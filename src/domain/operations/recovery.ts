@@ -11,7 +11,7 @@ import type { Operation } from "./Operation.ts"
 import { OperationEvents } from "./OperationEvents.ts"
 import { OperationStore } from "./OperationStore.ts"
 
-/** What a pass saw and did. `left` are claims of live processes and of other nodes. */
+/** What a pass saw and did. `left` are claims of other processes that live, here or on another node. */
 export interface RecoveredClaims {
   readonly stolen: ReadonlyArray<Operation>
   readonly left: number
@@ -40,14 +40,15 @@ export const recoverInventory = Effect.fnUntraced(function* (inventory: Readonly
   return { stolen, left, own } satisfies RecoveredClaims
 })
 
-/** Reads every claim, oldest first, takes back those of dead processes, and wakes the dispatcher for them. */
+/** Reads every claim of what this node may carry out, oldest first, takes back those of dead processes, and wakes the dispatcher for them. */
 export const recoverClaims = Effect.fn("operations.recoverClaims")(function* () {
   const store = yield* OperationStore
   const events = yield* OperationEvents
+  const { current } = yield* Processes
   let total: RecoveredClaims = { stolen: [], left: 0, own: [] }
   let afterRow = 0
   for (let page = 0; page < recoveryPagesMax; page += 1) {
-    const inventory = yield* store.claimed({ afterRow, limit: recoveryPageRowsMax })
+    const inventory = yield* store.claimed({ node: current.node, afterRow, limit: recoveryPageRowsMax })
     const done = yield* recoverInventory(inventory)
     total = {
       stolen: [...total.stolen, ...done.stolen],

@@ -8,7 +8,6 @@ import type { AbsenceProof } from "../guests/AbsenceProof.ts"
 import type { ProjectId } from "../Identity.ts"
 import type { Observation } from "../runtimes/RuntimeStore.ts"
 import { publishDurable } from "./claims.ts"
-import { machineOf } from "./Operation.ts"
 import { type HeldClaim, OperationRows, type SettleOutcome } from "./OperationStore.ts"
 
 /** Error text as it is stored: cut at the bound, by characters. */
@@ -34,5 +33,5 @@ export const settleOperation = Effect.fn("operations.settle")(function* (
 /** A proved absence: receipts of the Project no longer stay for that machine. Source: SP-OPS-04, BX-02. */
 export const recordMachineAbsent = Effect.fnUntraced(function* (project: ProjectId, proof: AbsenceProof) {
   const rows = yield* OperationRows
-  yield* rows.recordAbsence(project, machineOf(proof))
+  yield* rows.recordAbsence(project, proof)
 })

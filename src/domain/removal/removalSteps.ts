@@ -12,10 +12,9 @@ import { RuntimeLog } from "../history/RuntimeLog.ts"
 import type { HostProjects } from "../host/Projects.ts"
 import type { SandboxId } from "../Identity.ts"
 import { finalizeProvenGone } from "../leases/settlement.ts"
-import { bindSteps, type MachineServices, quiesce } from "../operations/machineSteps.ts"
+import { bindSteps, type MachineServices, quiesce, requireCarriedHere } from "../operations/machineSteps.ts"
 import type { Operation, OperationResult } from "../operations/Operation.ts"
 import type { OperationEvents } from "../operations/OperationEvents.ts"
-import { OperationRefused } from "../operations/OperationRefused.ts"
 import { OperationRows } from "../operations/OperationStore.ts"
 import type {
   ActionPlan,
@@ -56,16 +55,9 @@ const machinesHere = Effect.fnUntraced(function* (
   operation: Operation,
   recipes: ReadonlyArray<MachineRecipe>
 ) {
-  const registry = yield* Registry
   const machines = new Map<SandboxId, MachineRecipe>()
   for (const recipe of recipes) {
-    if (recipe.node !== registry.node) {
-      return yield* new OperationRefused({
-        project: operation.project,
-        code: "sandbox_of_another_node",
-        why: `${recipe.sandbox} is carried by node ${recipe.node}: only that node can prove its absence`
-      })
-    }
+    yield* requireCarriedHere(operation, recipe)
     machines.set(recipe.sandbox, recipe)
   }
   return machines

@@ -102,7 +102,7 @@ export const layer = (options: {
           ),
           answers(
             "database",
-            operations.claimed({ afterRow: 0, limit: 1 }),
+            operations.claimed({ node: registry.node, afterRow: 0, limit: 1 }),
             () => "answers",
             "see why the database does not answer; work goes on when it does"
           )

@@ -4,7 +4,8 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { receiptsKeptMin, receiptsTrimmedMax } from "../../domain/Bounds.ts"
+import { receiptAbsencesKeptMax, receiptsKeptMin, receiptsTrimmedMax } from "../../domain/Bounds.ts"
+import { describeProof } from "../../domain/guests/AbsenceProof.ts"
 import { machineOf, type Operation } from "../../domain/operations/Operation.ts"
 import {
   type BoundError,
@@ -58,6 +59,11 @@ const boundReads: Pick<Service, "byKey" | "live" | "newest" | "owing"> = {
     ).pipe(Effect.map((rows) => rows.map(operationOf)))
 }
 
+/** The live row of an operation that was just queued, as `enqueue_operation` makes it. */
+const liveRowOf = (queued: string): string => `select q.project_id, q.row_id,
+  coalesce((select node_id from runtimes r where r.project_id = q.project_id), node_of_owed_machine(q.project_id))
+  from ${queued} q`
+
 const boundWrites: Pick<Service, "insert" | "rearm" | "supersedeQueued"> = {
   insert: (prepared, generation) =>
     inTx(
@@ -68,7 +74,7 @@ const boundWrites: Pick<Service, "insert" | "rearm" | "supersedeQueued"> = {
           values ($1::uuid, $2::bigint, $3::uuid, $4::text, $5::text, $6::text, $7::bigint, $8::text::jsonb)
           returning *
       ), live as (
-        insert into live_operations (project_id, row_id) select project_id, row_id from inserted
+        insert into live_operations (project_id, row_id, node_id) ${liveRowOf("inserted")}
       ) select * from inserted`,
       [
         prepared.id,
@@ -88,7 +94,7 @@ const boundWrites: Pick<Service, "insert" | "rearm" | "supersedeQueued"> = {
         update runtime_operations
           set state = 'queued', settled_at = null, error_code = null, error_text = null
           where id = $1::uuid and state = 'failed' returning project_id, row_id
-      ) insert into live_operations (project_id, row_id) select project_id, row_id from rearmed returning row_id`,
+      ) insert into live_operations (project_id, row_id, node_id) ${liveRowOf("rearmed")} returning row_id`,
       [id]
     ).pipe(Effect.map(moved)),
   supersedeQueued: (id, { code, text }) =>
@@ -97,8 +103,8 @@ const boundWrites: Pick<Service, "insert" | "rearm" | "supersedeQueued"> = {
       `with superseded as (
         update runtime_operations
           set state = 'superseded', settled_at = now(), error_code = $2::text, error_text = $3::text
-          where id = $1::uuid and state = 'queued' returning row_id
-      ) delete from live_operations where row_id in (select row_id from superseded) returning row_id`,
+          where id = $1::uuid and state = 'queued' returning project_id
+      ) delete from live_operations where project_id in (select project_id from superseded) returning row_id`,
       [id, code, text]
     ).pipe(Effect.map(moved))
 }
@@ -194,13 +200,14 @@ export const layer: Layer.Layer<OperationRows, never, PluginDb> = Layer.effect(
       ...boundWrites,
       saveProgress: saveProgress(run),
       settle: settle(run),
-      recordAbsence: (project, machine) =>
+      recordAbsence: (project, proof) =>
         Effect.asVoid(
           run({
             operation: "OperationRows.recordAbsence",
-            text: `update runtime_operations set owed = array_remove(owed, $2::text)
+            text: `update runtime_operations
+              set owed = array_remove(owed, $2::text), absences = (array[$3::text] || absences)[1:$4::int]
               where project_id = $1::bigint and $2::text = any (owed)`,
-            parameters: [project, machine]
+            parameters: [project, machineOf(proof), describeProof(proof), receiptAbsencesKeptMax]
           })
         )
     })

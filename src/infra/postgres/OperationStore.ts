@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { claimsBetweenFullWalksMax, claimSupersededMax } from "../../domain/Bounds.ts"
-import { Generation } from "../../domain/Identity.ts"
+import { Generation, type ProcessIdentity } from "../../domain/Identity.ts"
 import type { Operation } from "../../domain/operations/Operation.ts"
 import {
   type Claimed,
@@ -67,7 +67,7 @@ const enqueuedOf = (rows: ReadonlyArray<SqlRow>): Enqueued => {
   }
 }
 
-const claimText = "select * from claim_operation($1::text, $2::bigint, $3::int, $4::text, $5::text)"
+const claimText = "select * from claim_operation($1::text, $2::uuid, $3::bigint, $4::int, $5::text, $6::text)"
 
 const claimedOf = (rows: ReadonlyArray<SqlRow>): Claimed => {
   const operations = rows.map(operationOf)
@@ -85,13 +85,14 @@ const claimedOf = (rows: ReadonlyArray<SqlRow>): Claimed => {
 const makeClaimNext = (db: PluginDb["Service"]): OperationStore["Service"]["claimNext"] => {
   let from = 0
   let sinceFullWalk = 0
-  const claimFrom = (process: string, lowest: number) =>
+  const claimFrom = (process: ProcessIdentity, lowest: number) =>
     db
       .query({
         operation: "OperationStore.claimNext",
         text: claimText,
         parameters: [
-          process,
+          process.toString(),
+          process.node,
           lowest,
           claimSupersededMax,
           supersededByDeletion.code,
@@ -100,12 +101,11 @@ const makeClaimNext = (db: PluginDb["Service"]): OperationStore["Service"]["clai
       })
       .pipe(Effect.map(claimedOf))
   return Effect.fnUntraced(function* (process) {
-    const written = process.toString()
     const superseded: Array<Operation> = []
     while (true) {
       sinceFullWalk = from === 0 || sinceFullWalk >= claimsBetweenFullWalksMax ? 0 : sinceFullWalk + 1
       const lowest = sinceFullWalk === 0 ? 0 : from
-      const claim = yield* claimFrom(written, lowest)
+      const claim = yield* claimFrom(process, lowest)
       superseded.push(...claim.superseded)
       from = Option.match(claim.claimed, { onNone: () => 0, onSome: ({ rowId }) => rowId })
       const ended =
@@ -157,12 +157,12 @@ export const layer: Layer.Layer<OperationStore, never, PluginDb> = Layer.effect(
           enqueuedOf
         ),
       claimNext: makeClaimNext(db),
-      claimed: ({ afterRow, limit }) =>
+      claimed: ({ afterRow, limit, node }) =>
         read(
           "OperationStore.claimed",
           `select o.* from live_operations l join runtime_operations o on o.row_id = l.row_id
-            where l.row_id > $1::bigint and o.state = 'claimed' order by l.row_id limit $2::int`,
-          [afterRow, limit]
+            where l.row_id > $1::bigint and (l.node_id is null or l.node_id = $3::uuid) and o.state = 'claimed' order by l.row_id limit $2::int`,
+          [afterRow, limit, node]
         ),
       requeueIfClaimedBy: ({ rowId, claimedBy, claimSequence }) =>
         Effect.map(

@@ -41,13 +41,19 @@ const beginText = `update runtimes set desired = $3::text, observed = coalesce($
 const observeText = `update runtimes set observed = $3::text, observed_reason = $4::text,
   ${epochAfter("observed <> $3::text")} ${seen}`
 
-const saveRecipeText = `update runtimes set recipe = $3::text::jsonb, node_id = $4::uuid, sandbox_id = $5::text,
-  changed_at = now() ${seen}`
+/** The machine is now of its node, and so is what was queued for it before anybody knew. Source: FC-13. */
+const withItsQueue = (moved: string): string => `with moved as (${moved}, node_id), queued as (
+    update live_operations l set node_id = moved.node_id from moved
+      where l.project_id = moved.project_id and l.node_id is distinct from moved.node_id)
+  select project_id from moved`
 
-const replaceText = `update runtimes set generation = $3::bigint, recipe = $4::text::jsonb, node_id = $5::uuid,
-  sandbox_id = $6::text, ${epochAfter("true")}
+const saveRecipeText = withItsQueue(`update runtimes set recipe = $3::text::jsonb, node_id = $4::uuid,
+  sandbox_id = $5::text, changed_at = now() ${seen}`)
+
+const replaceText = withItsQueue(`update runtimes set generation = $3::bigint, recipe = $4::text::jsonb,
+  node_id = $5::uuid, sandbox_id = $6::text, ${epochAfter("true")}
   where project_id = $1::bigint and generation = $2::bigint and $3::bigint = $2::bigint + 1
-  returning project_id`
+  returning project_id`)
 
 const makeStatements = <E>(run: Run<E>, locking: boolean): RuntimeStatements<E> => {
   const moved = (operation: string, text: string, parameters: ReadonlyArray<unknown>) =>

@@ -72,6 +72,7 @@ export const operationOf = (row: SqlRow): Operation =>
     oldRecipe: recipeOf(row.old_recipe),
     newRecipe: recipeOf(row.new_recipe),
     owed: row.owed as Operation["owed"],
+    absences: row.absences as Operation["absences"],
     result: row.result === null ? null : decodeResult(row.result),
     errorCode: row.error_code as string | null,
     errorText: row.error_text as string | null,

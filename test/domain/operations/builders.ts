@@ -65,6 +65,7 @@ export const operation = (given: Partial<Operation> = {}): Operation => {
     oldRecipe: null,
     newRecipe: null,
     owed: [],
+    absences: [],
     result: null,
     errorCode: null,
     errorText: null,

@@ -65,7 +65,7 @@ describe("recoverClaims", () => {
         const gone = daemon(210)
         const { row } = yield* heldBy(gone)
         const store = yield* OperationStore
-        const found = yield* store.claimed({ afterRow: row - 1, limit: 1 })
+        const found = yield* store.claimed({ node: self.node, afterRow: row - 1, limit: 1 })
         const inventory = found.filter(({ rowId }) => rowId === row)
         yield* recoverInventory(inventory)
         // Once by another process, once by the very one that the inventory saw: then only the sequence differs.

@@ -3,9 +3,14 @@ import * as Effect from "effect/Effect"
 import { holding, untilWaitingForAdvisory } from "../../infra/postgres/lockWaits.ts"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import { receiptAbsencesKeptMax } from "../../../src/domain/Bounds.ts"
+import { proveAbsence } from "../../../src/domain/guests/absence.ts"
+import { AbsenceEvidence, describeProof } from "../../../src/domain/guests/AbsenceProof.ts"
+import { GuestObservation } from "../../../src/domain/guests/GuestSupervisor.ts"
 import { claimNext, saveOperation } from "../../../src/domain/operations/claims.ts"
 import { machineOf } from "../../../src/domain/operations/Operation.ts"
-import { OperationRows } from "../../../src/domain/operations/OperationStore.ts"
+import { OperationRows, OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { recordMachineAbsent, settleOperation } from "../../../src/domain/operations/settlement.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { lockKey } from "../../../src/infra/postgres/locks.ts"
@@ -61,7 +66,7 @@ describe("settleOperation", () => {
     )
 
     it.effect(
-      "SP-OPS-04 a receipt stays while one of its machines is not proved absent, and goes after the proof",
+      "SP-OPS-04 BX-02 a receipt stays while one of its machines is not proved absent, keeps each proof, and goes then",
       () =>
         Effect.gen(function* () {
           const { project, recipe, held } = yield* scene(25)
@@ -94,6 +99,10 @@ describe("settleOperation", () => {
           assert.include(yield* keys(project), "last")
           const proofOf = (gone: typeof recipe) => goneGuest(gone.sandbox, gone.generation)
           yield* recordMachineAbsent(project, proofOf(recipe))
+          const store = yield* OperationStore
+          const proved = Option.getOrThrow(yield* store.byId(held.id))
+          assert.deepStrictEqual(proved.absences, [describeProof(proofOf(recipe))])
+          assert.deepStrictEqual(proved.owed, [machineOf(replaced)])
           yield* more
           assert.include(yield* keys(project), "last", "the new machine is still owed")
           yield* recordMachineAbsent(project, proofOf(replaced))
@@ -101,6 +110,36 @@ describe("settleOperation", () => {
           assert.notInclude(yield* keys(project), "last")
           assert.strictEqual((yield* keys(project)).length, 20)
         })
+    )
+
+    it.effect("SP-OPS-04 of the proofs of a machine that is made again and again the newest are kept", () =>
+      Effect.gen(function* () {
+        const { project, recipe, held } = yield* scene(0)
+        yield* rows("update runtimes set recipe = null, sandbox_id = null where project_id = $1::bigint", [
+          project
+        ])
+        const step = { step: "image", fraction: 0, message: null, flags: [], newRecipe: recipe } as const
+        const proofAt = (pid: number) =>
+          Result.getOrThrow(
+            proveAbsence(
+              recipe.sandbox,
+              GuestObservation.cases.Gone.make({
+                evidence: AbsenceEvidence.cases.InitGone.make({ init: { pid, startTicks: "1" } }),
+                generation: recipe.generation,
+                exit: null,
+                tombstone: false
+              }),
+              { observedAtMillis: 0 }
+            )
+          )
+        for (let count = 1; count <= receiptAbsencesKeptMax + 2; count += 1) {
+          yield* saveOperation(held, step)
+          yield* recordMachineAbsent(project, proofAt(count))
+        }
+        const { absences } = Option.getOrThrow(yield* (yield* OperationStore).byId(held.id))
+        assert.lengthOf(absences, receiptAbsencesKeptMax)
+        assert.strictEqual(absences[0], describeProof(proofAt(receiptAbsencesKeptMax + 2)))
+      })
     )
 
     it.effect(

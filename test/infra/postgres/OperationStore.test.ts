@@ -17,7 +17,17 @@ import { settleOperation } from "../../../src/domain/operations/settlement.ts"
 import { PluginDb, type Query } from "../../../src/domain/persistence/PluginDb.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import * as OperationStoreAdapter from "../../../src/infra/postgres/OperationStore.ts"
-import { ask, fixture, newProject, provisioned, receipt, rows, self, value } from "./operationsFixture.ts"
+import {
+  ask,
+  fixture,
+  newProject,
+  nodeHere,
+  provisioned,
+  receipt,
+  rows,
+  self,
+  value
+} from "./operationsFixture.ts"
 
 const live = { excludeTestServices: true } as const
 
@@ -207,7 +217,7 @@ const recordedPlans = Effect.fnUntraced(function* (account: AccountId) {
   const project = (yield* newProject).project
   yield* Effect.gen(function* () {
     const store = yield* OperationStore
-    yield* store.claimed({ afterRow: 0, limit: 100 })
+    yield* store.claimed({ node: nodeHere, afterRow: 0, limit: 100 })
     yield* store.newestOfProject(project, { limit: 20 })
     yield* store.newestOfAccount(account, { limit: 20 })
   }).pipe(
@@ -231,6 +241,7 @@ const recordedPlans = Effect.fnUntraced(function* (account: AccountId) {
     return found
       .replace(/into (candidate|boundary)/, "")
       .replaceAll("p_from", "0")
+      .replaceAll("p_node", `'${nodeHere}'::uuid`)
       .replaceAll("settled.project_id", "77")
       .replaceAll("boundary", "90000")
       .replaceAll("p_kept", "20")

@@ -80,6 +80,7 @@ const statements = (): ReadonlyArray<string> => [
     old_recipe jsonb,
     new_recipe jsonb,
     owed text[] not null default '{}',
+    absences text[] not null default '{}',
     result jsonb,
     error_code text,
     error_text text,
@@ -90,10 +91,12 @@ const statements = (): ReadonlyArray<string> => [
     check ((state = 'claimed') = (claimed_by is not null)),
     check ((state in ('succeeded', 'failed', 'superseded')) = (settled_at is not null))
   ) with (fillfactor = 75)`,
-  // One live operation a runtime, whoever asks, and the queue in the order of admission. Source: SP-ADM-09.
+  // One live operation a runtime, whoever asks, and the queue in the order of admission. With a node it is for that node
+  // alone, which carries its machine; without one any may begin it. Source: SP-ADM-09, FC-13.
   `create table live_operations (
     project_id bigint primary key,
-    row_id bigint not null unique
+    row_id bigint not null unique,
+    node_id uuid
   )`,
   `create index runtime_operations_by_project on runtime_operations (project_id, row_id)`,
   `create index runtime_operations_by_account on runtime_operations (account_id, row_id)`,

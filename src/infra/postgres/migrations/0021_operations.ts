@@ -10,6 +10,15 @@
  * never waits for them. Advisory keys come as parameters: they are listed in locks.ts.
  */
 
+/**
+ * The node that carries the newest machine which a receipt of the Project still owes; null where none is owed. An
+ * operation that begins with such a machine can only be carried out there. Source: SP-OPS-03, FC-13.
+ */
+const nodeOfOwedMachine = `create function node_of_owed_machine(p_project bigint) returns uuid language sql stable as $$
+    select (coalesce(new_recipe, old_recipe) ->> 'node')::uuid from runtime_operations
+      where project_id = p_project and owed <> '{}' order by row_id desc limit 1
+  $$`
+
 /** Refusals in the order of decideAdmission. Source: SP-ADM-01 to SP-ADM-09. */
 const enqueueOperation = `create function enqueue_operation(
     p_id uuid, p_project bigint, p_account uuid, p_initiator text, p_action text, p_key text, p_expected bigint,
@@ -108,23 +117,25 @@ const enqueueOperation = `create function enqueue_operation(
         returning * into operation;
       outcome := 'admitted';
     end if;
-    insert into live_operations (project_id, row_id) values (p_project, operation.row_id);
+    insert into live_operations (project_id, row_id, node_id)
+      values (p_project, operation.row_id, coalesce(machine.node_id, node_of_owed_machine(p_project)));
     return next;
   end $$`
 
 /**
- * The oldest queued operation from p_from on that no other claim is at. Ordinary work of a Project that is not
- * active is superseded on the way; those rows come first, the claim last. Source: SP-OPS-02, SP-DEL-04.
+ * The oldest queued operation from p_from on that this node may carry out and no other claim is at. Ordinary work of a
+ * Project that is not active is superseded on the way; those rows come first, the claim last. Source: SP-OPS-02,
+ * SP-DEL-04, FC-13.
  */
 const claimOperation = `create function claim_operation(
-    p_process text, p_from bigint, p_superseded_max int, p_superseded_code text, p_superseded_text text
+    p_process text, p_node uuid, p_from bigint, p_superseded_max int, p_superseded_code text, p_superseded_text text
   ) returns setof runtime_operations language plpgsql as $$
   declare
     candidate runtime_operations;
   begin
     for attempt in 0 .. p_superseded_max loop
       select o.* into candidate from live_operations l join runtime_operations o on o.row_id = l.row_id
-        where l.row_id >= p_from and o.state = 'queued'
+        where l.row_id >= p_from and (l.node_id is null or l.node_id = p_node) and o.state = 'queued'
         order by l.row_id limit 1 for update of o skip locked;
       exit when not found;
       if candidate.action = 'delete'
@@ -210,6 +221,7 @@ const clearRuntimeLog = `create function clear_runtime_log(p_project bigint, p_l
   end $$`
 
 export const operationFunctions: ReadonlyArray<string> = [
+  nodeOfOwedMachine,
   enqueueOperation,
   claimOperation,
   settleOperation,
