@@ -14,14 +14,36 @@ import { runSuite } from "./lib/runSuite.ts"
 import { coldOpen } from "./suites/coldOpen.ts"
 import { enqueue } from "./suites/enqueue.ts"
 import { guests } from "./suites/guests.ts"
+import { heartbeats, leases } from "./suites/leases.ts"
+import { ingest } from "./suites/ingest.ts"
 import { pluginDb } from "./suites/pluginDb.ts"
+import { prune } from "./suites/prune.ts"
 import { readers } from "./suites/readers.ts"
 import { recordWrite } from "./suites/recordWrite.ts"
+import { oneRepository, repositories } from "./suites/repositories.ts"
+import { samples } from "./suites/samples.ts"
 
-const suites: ReadonlyArray<Suite> = [enqueue, recordWrite, coldOpen, readers, pluginDb, guests]
+const suites: ReadonlyArray<Suite> = [
+  enqueue,
+  recordWrite,
+  coldOpen,
+  readers,
+  pluginDb,
+  guests,
+  samples,
+  ingest,
+  prune,
+  leases,
+  heartbeats,
+  repositories,
+  oneRepository
+]
 
 /** Suites that are asked for together. */
-const groups: ReadonlyMap<string, ReadonlyArray<string>> = new Map([["registry", ["p12", "p13", "p14"]]])
+const groups: ReadonlyMap<string, ReadonlyArray<string>> = new Map([
+  ["registry", ["p12", "p13", "p14"]],
+  ["runtime", ["p7", "p7b", "p8", "p8b", "p9", "p10", "p11"]]
+])
 
 const resultsDirectory = join(import.meta.dirname, "results")
 

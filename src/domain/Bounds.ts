@@ -71,13 +71,6 @@ export const reconcileIntervalMillis = 10_000
 export const logLineCharactersMax = 2_000
 export const errorTextCharactersMax = 2_000
 
-// ---- sampling (SP-RES)
-export const sampleIntervalMillis = 10_000
-/** A sample that claims to be later than the database's clock by more than this is refused. */
-export const sampleFutureMillisMax = 60_000
-export const minuteHistorySeconds = 24 * 3600
-export const hourHistorySeconds = 30 * 24 * 3600
-
 // ---- database
 export const databasePoolConnectionsDefault = 10
 export const databaseStartMillisMax = 30_000
@@ -118,11 +111,38 @@ export const executionLabelCharactersMax = 100
 export const leaseInventoryMax = 10_000
 /** Tombstones of ended generations that one pass of the sweep removes. */
 export const endedLeasesRemovedMax = 1_000
+/** Guests that one sweep asks at a time whether a dead process has left something in them. */
+export const sweptGuestsAtOnceMax = 8
+/** Repositories of one Project that are claimed at a time: a claim of a further one is refused. */
+export const projectRepositoriesMax = 256
+export const repositoryNameCharactersMax = 400
+export const repositoryLeaseSeconds = 30
+/** How long somebody waits for a repository that another one works on, and how often he looks. */
+export const repositoryWaitMillisMax = 10_000
+export const repositoryPollMillis = 100
+/** Looks of a loser that sees no holder yet, since the winner has not committed, and the pause between them. */
+export const repositoryContendedLooksMax = 20
+export const repositoryContendedMillis = 5
 
 // ---- sampling and history (SP-RES)
+export const sampleIntervalMillis = 10_000
+/** A sample that claims to be later than the database's clock by more than this is refused. */
+export const sampleFutureMillisMax = 60_000
+export const minuteHistorySeconds = 24 * 3600
+export const hourHistorySeconds = 30 * 24 * 3600
 /** A probe that takes longer counts as failed; the old values stay and are marked stale. */
 export const sampleProbeMillisMax = 5_000
 export const samplesAtOnceMax = 8
+/** Samples that are recorded in one statement. */
+export const sampleBatchMax = 256
+/** How long an offered sample waits for others at the most before its batch goes. */
+export const sampleBatchMillis = 100
+/** Batches on their way to the database at a time, each on a connection of its own. */
+export const sampleBatchesAtOnceMax = 4
+/** Offered samples that have no answer yet: one beyond is refused. */
+export const sampleOffersMax = 4_096
+/** How long a sample is offered again and again to a runtime whose row somebody else holds. */
+export const sampleBusyMillisMax = 5_000
 /** Running runtimes of a node that one tick samples, those first whose sample is oldest. */
 export const sampleTargetsMax = 1_024
 /** Buckets of one metric that one read answers: a day of minutes or a month of hours fits. */
@@ -130,18 +150,18 @@ export const historyPointsMax = 1_440
 export const historyPruneRowsMax = 1_000
 /** Rows that a prune pass looks at for each thousand it may take, so that locked ones do not stall it. */
 export const historyPruneCandidatesMax = 2_000
+/** Deleted Projects whose history one prune pass looks at. */
+export const historyDeletionsAtOnceMax = 256
 export const historyPruneIntervalMillis = 60_000
 /** Passes that one tick makes at most before it rests, each a transaction of its own. */
 export const historyPrunePassesMax = 100
 
-// ---- execution of operations
+// ---- operations: execution, claims and signals (SP-OPS)
 /** Waits between tries while the database is away. */
 export const storageRetryMillisMin = 100
 export const storageRetryMillisMax = 5_000
 /** Operations that one daemon carries out at a time. */
 export const operationsAtOnceMax = 8
-
-// ---- operations: claims and signals (SP-OPS)
 /** Progress events that a slow watcher may be behind before it loses the oldest. */
 export const operationEventsBufferedMax = 1_024
 /** Queued operations of closed Projects that one claim call supersedes before it answers. */
@@ -159,17 +179,17 @@ export const quiescePollMillis = 50
 /** Exit code of a command that a cancellation has ended: 128 and the number of SIGKILL. */
 export const cancelledExitCode = 137
 
-// ---- removal
+// ---- removal and reconciliation
 /** Removed Projects whose receipts are kept, the newest. */
 export const removedProjectsKeptMax = 10_000
 /** A removal that waits for an operation looks at its row this often, whatever events it may have missed. */
 export const removalPollMillis = 1_000
-
-// ---- reconciliation
 /** Runtimes that one statement of the reconcile sweep reads. */
 export const reconcilePageRows = 500
 
 // ---- API
+/** Requests that are under way when the daemon stops get this long. */
+export const httpStopGraceMillis = 2_000
 /** How often a watched operation's row is read again when no signal came; another process may carry it out. */
 export const operationWatchMillis = 1_000
 /** How long one check of the daemon's health may take before it counts as failed. */
@@ -278,7 +298,3 @@ export const sandboxCpuMillisMax = 1_024_000
 export const sandboxMemoryBytesMax = 16 * 1024 ** 4
 /** Path of a disk on the host: what Linux takes, without the closing zero byte. */
 export const diskPathBytesMax = 4_095
-
-// ---- daemon
-/** Requests that are under way when the daemon stops get this long. */
-export const httpStopGraceMillis = 2_000

@@ -10,6 +10,7 @@ import { machinePlans } from "../domain/operations/machineSteps.ts"
 import { OperationEvents } from "../domain/operations/OperationEvents.ts"
 import { OperationPlans } from "../domain/operations/plan.ts"
 import { removalPlan } from "../domain/removal/removalSteps.ts"
+import { SampleBatches } from "../domain/sampling/SampleBatches.ts"
 
 /** The plans of every action that this version carries out, over the services in context. */
 export const plans = Layer.effect(
@@ -20,8 +21,8 @@ export const plans = Layer.effect(
   })
 )
 
-/** Signals, held leases, plans and the running operations of one process. */
+/** Signals, held leases, batches of samples, plans and the running operations of one process. */
 export const layer = Executions.layer.pipe(
   Layer.provideMerge(plans),
-  Layer.provideMerge(Layer.mergeAll(OperationEvents.layer, HeldLeases.layer))
+  Layer.provideMerge(Layer.mergeAll(OperationEvents.layer, HeldLeases.layer, SampleBatches.layer))
 )

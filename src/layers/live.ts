@@ -27,10 +27,11 @@ import * as LeaseStore from "../infra/postgres/LeaseStore.ts"
 import * as OperationRows from "../infra/postgres/OperationRows.ts"
 import * as OperationStore from "../infra/postgres/OperationStore.ts"
 import * as ProjectStoreAdapter from "../infra/postgres/ProjectStore.ts"
+import * as RepositoryClaims from "../infra/postgres/RepositoryClaims.ts"
 import * as RemovalRecords from "../infra/postgres/RemovalRecords.ts"
 import * as RuntimeLog from "../infra/postgres/RuntimeLog.ts"
 import * as RuntimeStore from "../infra/postgres/RuntimeStore.ts"
-import * as SnapshotStore from "../infra/postgres/SnapshotStore.ts"
+import * as SampleStore from "../infra/postgres/SampleStore.ts"
 import * as Processes from "../infra/Processes.ts"
 
 /** The host's stores, on the plugin's handle: they name the host's schema themselves. */
@@ -81,7 +82,8 @@ export const stores = Layer.mergeAll(
   RuntimeLog.layer,
   LeaseStore.layer,
   LeaseAdmission.layer,
-  SnapshotStore.layer,
+  RepositoryClaims.layer,
+  SampleStore.layer,
   HistoryStore.layer,
   RemovalRecords.layer,
   alerts

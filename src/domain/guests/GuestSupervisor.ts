@@ -116,9 +116,15 @@ export class GuestSupervisor extends Context.Service<
     ) => Effect.Effect<GuestIdentity, GuestFailure | GuestSpecRefused | GuestStateRefused>
     /** Reads only. */
     readonly inspect: (sandbox: SandboxId) => Effect.Effect<GuestObservation, GuestFailure>
-    /** The guest's agent answers. A claim about readiness, never about life. */
+    /**
+     * The guest's agent answers. A claim about readiness, never about life. Where an earlier daemon launched the guest,
+     * what that one's executions have left has been ended before this answers. Source: SP-LEASE-06.
+     */
     readonly ping: (sandbox: SandboxId) => Effect.Effect<void, GuestFailure | GuestStateRefused>
-    /** Runs one command; interrupting the stream ends every process of that command and of no other. */
+    /**
+     * Runs one command; interrupting the stream ends every process of that command and of no other. It is refused by
+     * `GuestStateRefused` only before anything was begun.
+     */
     readonly execute: (
       sandbox: SandboxId,
       command: GuestCommand

@@ -1,6 +1,7 @@
 /**
- * Ports of the resource history. `HistoryStore` works inside a transaction: it appends beside the snapshot and prunes
- * beside other passes. `HistoryReader` are standalone reads, which assign no transaction id.
+ * Ports of the resource history. `HistoryStore` works inside a transaction: it prunes beside other passes, and takes a
+ * deleted Project's history over. `HistoryReader` are standalone reads, which assign no transaction id. What comes into
+ * the history comes with the samples: SampleStore.ts.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -11,26 +12,26 @@ import type {
   StorageFailure,
   TransactionEnded
 } from "../persistence/PluginDb.ts"
-import type { HistoryPoint, HistoryRange, Metric } from "./History.ts"
+import type { HistoryPoint, HistoryRange } from "./History.ts"
+
+/** What one pass did. */
+export interface Pruned {
+  readonly removed: number
+  /** Deleted Projects with no history left. */
+  readonly forgotten: number
+}
 
 export class HistoryStore extends Context.Service<
   HistoryStore,
   {
     /**
-     * Merges one sample into its minute and its hour, a bucket of each metric given. A bucket that is there is merged
-     * into, never doubled. Source: SP-RES-05.
-     */
-    readonly append: (
-      project: ProjectId,
-      startedAtMillis: number,
-      values: ReadonlyMap<Metric, number>
-    ) => Effect.Effect<void, StorageFailure | TransactionEnded, PluginTx>
-    /**
      * Removes at most `historyPruneRowsMax` rows, expired ones and those of deleted Projects together, in the order
-     * of their identity, past rows that another transaction holds; then forgets deleted Projects with none left.
-     * Answers how many rows went. Expiry is by the database's clock. Source: SP-RES-08.
+     * of their identity, past rows that another transaction holds; then forgets deleted Projects with none left, of
+     * `historyDeletionsAtOnceMax` that a pass looks at.
+     * Answers how many rows went and how many Projects were forgotten. Expiry is by the database's clock.
+     * Source: SP-RES-08.
      */
-    readonly prune: Effect.Effect<number, StorageFailure | TransactionEnded, PluginTx>
+    readonly prune: Effect.Effect<Pruned, StorageFailure | TransactionEnded, PluginTx>
     /** Hands a deleted Project's history to the prune passes. Repeatable. Source: SP-DEL-10. */
     readonly queueDeletion: (
       project: ProjectId
@@ -41,7 +42,7 @@ export class HistoryStore extends Context.Service<
 export class HistoryReader extends Context.Service<
   HistoryReader,
   {
-    /** Points in the order of their buckets. The range was found readable before. */
+    /** Points in the order of their buckets, the one that is being filled among them. The range was found readable before. */
     readonly read: (
       project: ProjectId,
       range: HistoryRange

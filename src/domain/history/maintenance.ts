@@ -4,7 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import { historyPruneIntervalMillis, historyPrunePassesMax, historyPruneRowsMax } from "../Bounds.ts"
+import { historyPruneIntervalMillis, historyPrunePassesMax } from "../Bounds.ts"
 import type { ProjectId } from "../Identity.ts"
 import { PluginDb } from "../persistence/PluginDb.ts"
 import { type HistoryRange, HistoryRangeRefused, isReadable } from "./History.ts"
@@ -13,10 +13,10 @@ import { HistoryReader, HistoryStore } from "./HistoryStore.ts"
 /** One pass: no transaction where nothing is to be done, else one of at most 1,000 rows. Source: SP-RES-07, SP-RES-08. */
 export const prunePass = Effect.fn("history.prunePass")(function* () {
   const reader = yield* HistoryReader
-  if (!(yield* reader.pruneWorkExists)) return { worked: false, removed: 0 }
+  if (!(yield* reader.pruneWorkExists)) return { worked: false, removed: 0, forgotten: 0 }
   const db = yield* PluginDb
   const store = yield* HistoryStore
-  return { worked: true, removed: yield* db.transaction("history.prunePass", store.prune) }
+  return { worked: true, ...(yield* db.transaction("history.prunePass", store.prune)) }
 })
 
 /** Passes until nothing is left that a pass can take, at most `historyPrunePassesMax`; answers the rows removed. */
@@ -25,7 +25,7 @@ export const pruneHistory = Effect.fn("history.pruneHistory")(function* () {
   for (let passes = 0; passes < historyPrunePassesMax; passes += 1) {
     const pass = yield* prunePass()
     removed += pass.removed
-    if (pass.removed < historyPruneRowsMax) break
+    if (pass.removed + pass.forgotten === 0) break
   }
   return removed
 })

@@ -1,11 +1,12 @@
 /**
  * The execution lease: it says that something runs inside a runtime's guest now. Here are its model, the marker of
- * its cancellation, what counts as evidence that an execution has ended, and the refusals. Who writes it: execution.ts.
+ * its cancellation, and what it shares with the claim of a repository: what counts as evidence that the work has ended,
+ * and why it can no longer be used. Who writes it: execution.ts.
  */
 import * as Schema from "effect/Schema"
-import { executionLabelCharactersMax, executionLeaseSeconds } from "../Bounds.ts"
+import { executionLabelCharactersMax } from "../Bounds.ts"
 import { AbsenceProof } from "../guests/AbsenceProof.ts"
-import { Generation, LeaseId, ProjectId, type SandboxId } from "../Identity.ts"
+import { Generation, LeaseId, ProjectId, SandboxId } from "../Identity.ts"
 import { RuntimeObserved } from "../runtimes/Runtime.ts"
 
 /** How far a cancellation has come. It only ever moves to the right. Source: SP-LEASE-05. */
@@ -35,6 +36,8 @@ export class Lease extends Schema.Class<Lease>("holdfast/Lease")({
   id: LeaseId,
   project: ProjectId,
   generation: Generation,
+  /** The guest in which it is run. */
+  sandbox: SandboxId,
   process: Schema.String,
   label: ExecutionLabel
 }) {}
@@ -44,6 +47,7 @@ export class ObservedLease extends Schema.Class<ObservedLease>("holdfast/Observe
   id: LeaseId,
   project: ProjectId,
   generation: Generation,
+  sandbox: SandboxId,
   process: Schema.String,
   label: Schema.String,
   cancel: CancelMarker,
@@ -52,8 +56,8 @@ export class ObservedLease extends Schema.Class<ObservedLease>("holdfast/Observe
 }) {}
 
 /** Whether the holder has been silent for longer than its term. Silence alone is no proof of death. */
-export const isExpired = (lease: ObservedLease): boolean =>
-  lease.heartbeatAgeMillis > executionLeaseSeconds * 1_000
+export const isExpired = (observed: { readonly heartbeatAgeMillis: number }, termSeconds: number): boolean =>
+  observed.heartbeatAgeMillis > termSeconds * 1_000
 
 /**
  * What proves that the processes of an execution are gone.
@@ -68,15 +72,17 @@ export const ExecutionEvidence = Schema.TaggedUnion({
 })
 export type ExecutionEvidence = typeof ExecutionEvidence.Type
 
-/** Whether the evidence is about this execution: a proof of another guest or generation proves nothing here. */
-export const provesEnded = (
-  execution: { readonly sandbox: SandboxId; readonly generation: Generation },
-  evidence: ExecutionEvidence
-): boolean =>
+/** The guest that something runs in, and its machine's generation. */
+export interface GuestPlace {
+  readonly sandbox: SandboxId
+  readonly generation: Generation
+}
+
+/** Whether the evidence is about this place: a proof of another guest or generation proves nothing here. */
+export const provesEnded = (place: GuestPlace, evidence: ExecutionEvidence): boolean =>
   ExecutionEvidence.match(evidence, {
     Exited: () => true,
-    GuestGone: ({ proof }) =>
-      proof.sandbox === execution.sandbox && proof.generation === execution.generation,
+    GuestGone: ({ proof }) => proof.sandbox === place.sandbox && proof.generation === place.generation,
     NeverStarted: () => true
   })
 
@@ -103,7 +109,7 @@ export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
 }) {
   readonly code = "lease_lost"
   override get message(): string {
-    return `lease ${this.lease} can no longer be used (${this.reason}): admit a new execution`
+    return `lease ${this.lease} can no longer be used (${this.reason}): ask for a new one`
   }
 }
 

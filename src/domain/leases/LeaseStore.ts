@@ -9,11 +9,10 @@ import type * as Option from "effect/Option"
 import type { LeaseId, NodeId, ProjectId } from "../Identity.ts"
 import type { OutsideTransaction, StorageFailure } from "../persistence/PluginDb.ts"
 import type { CancelMarker, Lease, LeaseLostReason, ObservedLease } from "./Lease.ts"
+import type { RenewalOutcome } from "./Register.ts"
 
 /** What one heartbeat did for one lease, with the cancellation that the table knows. */
-export interface RenewedLease {
-  readonly id: LeaseId
-  readonly outcome: "renewed" | "restored" | LeaseLostReason
+export interface RenewedLease extends RenewalOutcome {
   readonly cancel: CancelMarker
 }
 

@@ -9,12 +9,12 @@ import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import type { LeaseId, ProjectId } from "../Identity.ts"
 import type { StorageFailure } from "../persistence/PluginDb.ts"
-import { type HeldLease, HeldLeases } from "./HeldLeases.ts"
+import { type HeldExecution, HeldLeases } from "./HeldLeases.ts"
 import { furtherMarker, LeaseNotFound } from "./Lease.ts"
 import { LeaseStore } from "./LeaseStore.ts"
 
 /** Makes the cancellation known here and remembers who is writing it, so that the same handle can wait for it. */
-const signal = (held: HeldLease, intent: Fiber.Fiber<unknown, StorageFailure>): void => {
+const signal = (held: HeldExecution, intent: Fiber.Fiber<unknown, StorageFailure>): void => {
   held.cancel = furtherMarker(held.cancel, "requested")
   held.intent = intent
   held.cancelled.openUnsafe()
@@ -25,14 +25,14 @@ const report = (what: string) => (failure: StorageFailure) =>
   Effect.logWarning(`the cancellation of ${what} could not be written: ${failure.message}`)
 
 /** Whether the marker of this lease is written, or on its way. */
-const intentStands = (held: HeldLease): boolean => {
+const intentStands = (held: HeldExecution): boolean => {
   if (held.intent === null) return held.cancel !== "none"
   const exit = held.intent.pollUnsafe()
   return exit === undefined || Exit.isSuccess(exit)
 }
 
 /** Begins to write the marker and returns at once; the same handle awaits it later. Source: SP-LEASE-05. */
-export const intendCancel = Effect.fnUntraced(function* (held: HeldLease) {
+export const intendCancel = Effect.fnUntraced(function* (held: HeldExecution) {
   const store = yield* LeaseStore
   if (held.phase !== "held" || intentStands(held)) return
   const writing = store
@@ -42,7 +42,7 @@ export const intendCancel = Effect.fnUntraced(function* (held: HeldLease) {
 }, Effect.uninterruptible)
 
 /** Waits for the pending intent; answers why it was not written, or none. Source: SP-LEASE-05, SP-LEASE-06. */
-export const awaitIntent = Effect.fnUntraced(function* (held: HeldLease) {
+export const awaitIntent = Effect.fnUntraced(function* (held: HeldExecution) {
   if (held.intent === null) return Option.none<StorageFailure>()
   const exit = yield* Fiber.await(held.intent)
   if (Exit.isSuccess(exit)) return Option.none<StorageFailure>()
@@ -51,7 +51,7 @@ export const awaitIntent = Effect.fnUntraced(function* (held: HeldLease) {
 })
 
 /** How far the cancellation has come, by this process and by the table. A failed intent fails here. Source: SP-LEASE-05. */
-export const readCancellation = Effect.fnUntraced(function* (held: HeldLease) {
+export const readCancellation = Effect.fnUntraced(function* (held: HeldExecution) {
   const store = yield* LeaseStore
   const failure = yield* awaitIntent(held)
   if (Option.isSome(failure)) return yield* failure.value
@@ -68,9 +68,9 @@ export const readCancellation = Effect.fnUntraced(function* (held: HeldLease) {
  * in this process learns it at once, one elsewhere with its next heartbeat. Refused with `LeaseNotFound`.
  */
 export const requestCancel = Effect.fn("leases.requestCancel")(function* (id: LeaseId) {
-  const register = yield* HeldLeases
+  const { executions } = yield* HeldLeases
   const store = yield* LeaseStore
-  const held = register.get(id)
+  const held = executions.get(id)
   if (held?.phase === "held") {
     yield* intendCancel(held)
     return yield* readCancellation(held)
@@ -85,12 +85,12 @@ export const requestCancel = Effect.fn("leases.requestCancel")(function* (id: Le
  * this process learn it even where the database fails. Used by the Project's removal. Source: SP-DEL-10.
  */
 export const cancelExecutionsOf = Effect.fn("leases.cancelExecutionsOf")(function* (project: ProjectId) {
-  const register = yield* HeldLeases
+  const { executions } = yield* HeldLeases
   const store = yield* LeaseStore
   const writing = yield* store
     .requestCancelOf(project)
     .pipe(Effect.tapError(report(`the executions of project ${project}`)), Effect.forkDetach)
-  for (const held of register.held()) {
+  for (const held of executions.held()) {
     if (held.lease.project === project) signal(held, writing)
   }
   return yield* Fiber.join(writing)

@@ -21,7 +21,7 @@ import {
   type TransactionEnded
 } from "../persistence/PluginDb.ts"
 import { awaitIntent, intendCancel, readCancellation } from "./cancellation.ts"
-import { type HeldLease, HeldLeases, whyInvalid } from "./HeldLeases.ts"
+import { admittingExecution, type HeldExecution, HeldLeases } from "./HeldLeases.ts"
 import {
   type CancelMarker,
   type ExecutionEvidence,
@@ -29,12 +29,11 @@ import {
   Lease,
   LeaseLost,
   LeasesFull,
-  provesEnded,
   RuntimeNotRunning
 } from "./Lease.ts"
 import { LeaseAdmission } from "./LeaseAdmission.ts"
 import { LeaseStore, type SettledLease } from "./LeaseStore.ts"
-import { settle } from "./settlement.ts"
+import { isEnded, settle } from "./settlement.ts"
 
 export interface ExecutionRequest {
   readonly project: ProjectId
@@ -96,24 +95,21 @@ const admit = Effect.fnUntraced(function* (
     id: announce.id,
     project: request.project,
     generation: runtime.generation,
+    sandbox: runtime.sandbox,
     process: register.written,
     label: request.label
   })
-  register.announce(lease, runtime.sandbox, announce.sentAtNanos)
+  register.executions.announce(admittingExecution(lease, announce.sentAtNanos))
   if (yield* admission.insert(lease)) return
   return yield* new LeasesFull({ project: request.project, leasesMax: projectLeasesMax })
 })
 
 const finalizeHeld = Effect.fn("leases.finalize")(function* (
-  held: HeldLease,
+  held: HeldExecution,
   evidence: Option.Option<ExecutionEvidence>
 ) {
   const intentFailure = yield* awaitIntent(held)
-  const execution = { sandbox: held.sandbox, generation: held.lease.generation }
-  const ended = held.phase !== "held" || Option.exists(evidence, (found) => provesEnded(execution, found))
-  if (!ended) {
-    return { outcome: "retained", intentFailure } as const
-  }
+  if (!isEnded(held, evidence)) return { outcome: "retained", intentFailure } as const
   return { outcome: yield* settle(held), intentFailure }
 }, Effect.uninterruptible)
 
@@ -122,7 +118,7 @@ const finalizeHeld = Effect.fn("leases.finalize")(function* (
  * one whose holder said nothing is retained.
  */
 const close = Effect.fnUntraced(function* (id: LeaseId) {
-  const held = (yield* HeldLeases).get(id)
+  const held = (yield* HeldLeases).executions.get(id)
   if (held === undefined) return
   if (held.phase === "admitting") held.phase = "settling"
   const ended = yield* finalizeHeld(held, Option.none()).pipe(Effect.option)
@@ -133,10 +129,11 @@ const close = Effect.fnUntraced(function* (id: LeaseId) {
   }
 })
 
-const makeHandle = Effect.fnUntraced(function* (held: HeldLease) {
+const makeHandle = Effect.fnUntraced(function* (held: HeldExecution) {
   const store = yield* LeaseStore
+  const { executions } = yield* HeldLeases
   const context = yield* Effect.context<LeaseStore | HeldLeases>()
-  const whyNot = Effect.map(Clock.monotonicTimeNanos, (now) => whyInvalid(held, now))
+  const whyNot = Effect.map(Clock.monotonicTimeNanos, (now) => executions.whyInvalid(held, now))
   const confirm = Effect.gen(function* () {
     const reason = (yield* whyNot) ?? Option.getOrNull(yield* store.whyUnusable(held.lease))
     if (reason !== null) return yield* new LeaseLost({ lease: held.lease.id, reason })
@@ -185,7 +182,7 @@ export const admitExecution: (
       // Before the transaction: whatever becomes of it, the scope's end leaves no row without a holder.
       yield* Effect.addFinalizer(() => close(id))
       yield* restore(admitting)
-      const held = register.admitted(id)
+      const held = register.executions.admitted(id)
       if (held === undefined) return yield* Effect.die(new Error("an admitted lease is not in the register"))
       return yield* makeHandle(held)
     })

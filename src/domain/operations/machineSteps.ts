@@ -28,6 +28,7 @@ import { type ProjectId, SandboxId } from "../Identity.ts"
 import { cancelExecutionsOf } from "../leases/cancellation.ts"
 import type { HeldLeases } from "../leases/HeldLeases.ts"
 import { LeaseStore } from "../leases/LeaseStore.ts"
+import type { RepositoryClaims } from "../leases/RepositoryClaims.ts"
 import { finalizeProvenGone } from "../leases/settlement.ts"
 import type { RunState } from "../reclamation/RunState.ts"
 import { createSandbox, specOf } from "../registry/creation.ts"
@@ -51,6 +52,7 @@ export type MachineServices =
   | RuntimeStore
   | LeaseStore
   | HeldLeases
+  | RepositoryClaims
 
 type Act = (
   operation: Operation,

@@ -9,7 +9,7 @@ import type { PluginTx, StorageFailure, TransactionEnded } from "../persistence/
 export class RemovalRecords extends Context.Service<
   RemovalRecords,
   {
-    /** Removes every execution lease of the Project, tombstones too: their guests are proved absent. */
+    /** Removes every lease of the Project, tombstones and claims of repositories too: their guests are proved absent. */
     readonly clearLeases: (
       project: ProjectId
     ) => Effect.Effect<void, StorageFailure | TransactionEnded, PluginTx>

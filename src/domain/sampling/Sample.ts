@@ -1,10 +1,10 @@
 /**
- * One sample of a runtime's resources, made valid before any transaction opens, and what a reader finds stored of
- * the latest one. A figure that was not measured stays null; it is never turned into 0.
+ * One sample of a runtime's resources, made valid before any transaction opens. A figure that was not measured stays
+ * null; it is never turned into 0. What a reader finds stored of the latest one: MetricReading.ts.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { sampleFutureMillisMax } from "../Bounds.ts"
+import { sampleBusyMillisMax, sampleFutureMillisMax } from "../Bounds.ts"
 import type { GuestSample } from "../guests/GuestSpec.ts"
 import { Metric, metrics } from "../history/History.ts"
 import { Generation, ProjectId } from "../Identity.ts"
@@ -55,7 +55,7 @@ export class SampleRefused extends Schema.TaggedError<SampleRefused>()("SampleRe
   }
 }
 
-/** A later sample, a newer refresh epoch or another machine is stored already. Nothing was written. Source: SP-RES-04. */
+/** A sample begun no earlier, another refresh epoch or another machine is stored already. Nothing was written. Source: SP-RES-04. */
 export class SampleStale extends Schema.TaggedError<SampleStale>()("SampleStale", {
   project: ProjectId,
   generation: Generation,
@@ -64,6 +64,25 @@ export class SampleStale extends Schema.TaggedError<SampleStale>()("SampleStale"
   readonly code = "sample_stale"
   override get message(): string {
     return `a sample of project ${this.project} (generation ${this.generation}, refresh epoch ${this.refreshEpoch}) came too late: read the runtime and sample again`
+  }
+}
+
+/** Somebody held the runtime's row for as long as a sample is offered again. Nothing was written; sample again. */
+export class SampleBusy extends Schema.TaggedError<SampleBusy>()("SampleBusy", { project: ProjectId }) {
+  readonly code = "sample_busy"
+  override get message(): string {
+    return `a sample of project ${this.project} was not recorded: its runtime's row was held for ${sampleBusyMillisMax} ms`
+  }
+}
+
+/** As many samples as may wait for their batch are waiting. This one was not taken; sample again later. */
+export class SampleOffersFull extends Schema.TaggedError<SampleOffersFull>()("SampleOffersFull", {
+  project: ProjectId,
+  sampleOffersMax: Schema.Int
+}) {
+  readonly code = "sample_offers_full"
+  override get message(): string {
+    return `a sample of project ${this.project} was not taken: ${this.sampleOffersMax} samples wait to be recorded already`
   }
 }
 
@@ -117,23 +136,3 @@ export const valuesOfGuest = (sample: GuestSample): Readonly<Record<Metric, numb
 
 /** The values of a probe that failed as a whole: none was measured. */
 export const nothingMeasured: Readonly<Record<string, number | null>> = {}
-
-/**
- * The stored figure of one metric.
- * - `ready`: measured by the latest sample.
- * - `stale`: the latest probe failed; the value is an older one, measured at `measuredAtMillis`.
- * - `unavailable`: never measured; the value is null.
- */
-export const MetricReading = Schema.Struct({
-  state: Schema.Literals(["ready", "stale", "unavailable"]),
-  value: Schema.NullOr(Schema.Int),
-  measuredAtMillis: Schema.NullOr(Schema.Int)
-})
-export type MetricReading = typeof MetricReading.Type
-
-/** The latest sample of a runtime as it is stored; null before the first. */
-export const Snapshot = Schema.Struct({
-  startedAtMillis: Schema.Int,
-  readings: Schema.Record(Metric, MetricReading)
-})
-export type Snapshot = typeof Snapshot.Type

@@ -1,34 +1,24 @@
 /**
- * Recording one sample: validate, then in one transaction compare and set the snapshot and, only where that moved,
- * append minute and hour on the same handle. A sample that comes too late writes nothing at all.
+ * Recording one sample: validate it, then hand it to the next batch. Whatever a sample writes, latest figures, minute
+ * and hour, is written by one statement or not at all, and a sample that comes too late writes nothing.
  */
 import * as Effect from "effect/Effect"
-import { HistoryStore } from "../history/HistoryStore.ts"
 import type { ProjectId } from "../Identity.ts"
-import { PluginDb } from "../persistence/PluginDb.ts"
-import { type Sample, type SampleCandidate, SampleStale, validateSample } from "./Sample.ts"
-import { SnapshotStore } from "./SnapshotStore.ts"
-
-const write = Effect.fnUntraced(function* (sample: Sample) {
-  const snapshots = yield* SnapshotStore
-  const history = yield* HistoryStore
-  if (!(yield* snapshots.compareAndSet(sample))) {
-    const { generation, project, refreshEpoch } = sample
-    return yield* new SampleStale({ project, generation, refreshEpoch })
-  }
-  yield* history.append(sample.project, sample.startedAtMillis, sample.measured)
-})
+import { type SampleCandidate, validateSample } from "./Sample.ts"
+import { SampleBatches } from "./SampleBatches.ts"
 
 /**
- * Records a sample of a runtime. Refused with `SampleRefused` before a transaction opens, with `SampleStale` when a
- * newer generation, epoch or sample is stored. A failure rolls snapshot and history back together.
- * Source: SP-RES-01 to SP-RES-04.
+ * Offers a sample of a runtime, and answers what waits for its end. Refused with `SampleRefused` before anything is
+ * opened, and with `SampleOffersFull`. The end: see `SampleBatches.offer`. Source: SP-RES-01.
  */
-export const recordSample = Effect.fn("sampling.recordSample")(function* (
+export const offerSample = Effect.fn("sampling.offerSample")(function* (
   project: ProjectId,
   candidate: SampleCandidate
 ) {
   const sample = yield* Effect.fromResult(validateSample(project, candidate))
-  const db = yield* PluginDb
-  yield* db.transaction("sampling.recordSample", write(sample))
+  return yield* (yield* SampleBatches).offer(sample)
 })
+
+/** Offers a sample and waits for its end. Fails with `SampleStale` when a newer generation, epoch or sample is stored. */
+export const recordSample = (project: ProjectId, candidate: SampleCandidate) =>
+  Effect.flatten(offerSample(project, candidate))

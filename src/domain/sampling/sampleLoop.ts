@@ -1,7 +1,7 @@
 /**
  * The sampler of a node: asks the guests of all running runtimes for their figures, outside any transaction, and
- * records them. Times are the database's: its clock is read with the targets and carried on by the monotonic one, so
- * that a wrong clock of this machine misplaces no bucket.
+ * offers them to be recorded. A probe does not wait for the record of another. Times are the database's: its clock is
+ * read with the targets and carried on by the monotonic one, so that a wrong clock of this machine misplaces no bucket.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -9,15 +9,23 @@ import * as Schedule from "effect/Schedule"
 import { sampleIntervalMillis, sampleProbeMillisMax, samplesAtOnceMax } from "../Bounds.ts"
 import { GuestSupervisor } from "../guests/GuestSupervisor.ts"
 import type { NodeId } from "../Identity.ts"
-import { recordSample } from "./refresh.ts"
+import { offerSample } from "./refresh.ts"
 import { nothingMeasured, valuesOfGuest } from "./Sample.ts"
-import { type SampleTarget, SampleTargets } from "./SnapshotStore.ts"
+import { type SampleTarget, SampleTargets } from "./SampleStore.ts"
 
 /** What became of one target. `unmeasured`: the probe failed or took too long; the old values were marked stale. */
 export type SampleOutcome = "recorded" | "unmeasured" | "stale" | "failed"
 
 const monotonicMillis = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos / 1_000_000n))
 
+/** Says so, and costs this target one sample. */
+const failed = ({ project }: SampleTarget, { message }: { readonly message: string }) =>
+  Effect.as(
+    Effect.logWarning(`project ${project} was not sampled: ${message}`),
+    "failed" satisfies SampleOutcome as SampleOutcome
+  )
+
+/** Probes one guest and offers its sample; answers what waits for the outcome. */
 const sampleTarget = Effect.fnUntraced(function* (
   target: SampleTarget,
   databaseClock: Effect.Effect<number>
@@ -28,35 +36,37 @@ const sampleTarget = Effect.fnUntraced(function* (
     .sample(target.sandbox)
     .pipe(Effect.timeout(sampleProbeMillisMax), Effect.map(valuesOfGuest), Effect.option)
   const measured = probe._tag === "Some"
-  return yield* recordSample(target.project, {
+  return yield* offerSample(target.project, {
     generation: target.generation,
     refreshEpoch: target.refreshEpoch,
     startedAtMillis,
     nowMillis: yield* databaseClock,
     values: measured ? probe.value : nothingMeasured
   }).pipe(
-    Effect.as<SampleOutcome>(measured ? "recorded" : "unmeasured"),
-    Effect.catchTag("SampleStale", () => Effect.succeed<SampleOutcome>("stale")),
-    Effect.catch((failure) =>
-      Effect.as(
-        Effect.logWarning(`project ${target.project} was not sampled: ${failure.message}`),
-        "failed" as SampleOutcome
+    Effect.map((end) =>
+      end.pipe(
+        Effect.as<SampleOutcome>(measured ? "recorded" : "unmeasured"),
+        Effect.catchTag("SampleStale", () => Effect.succeed<SampleOutcome>("stale")),
+        Effect.catch((failure) => failed(target, failure))
       )
-    )
+    ),
+    Effect.catch((refusal) => Effect.succeed(failed(target, refusal)))
   )
 })
 
-/** One tick over the running runtimes of a node, at most `samplesAtOnceMax` at a time. Answers what became of each. */
+/** One tick over the running runtimes of a node, at most `samplesAtOnceMax` probes at a time. Answers what became of each. */
 export const sampleRuntimes = Effect.fn("sampling.sampleRuntimes")(function* (node: NodeId) {
   const targets = yield* SampleTargets
   const { nowMillis, targets: running } = yield* targets.running(node)
   const readAt = yield* monotonicMillis
   const databaseClock = Effect.map(monotonicMillis, (now) => nowMillis + (now - readAt))
-  return yield* Effect.forEach(
+  const offered = yield* Effect.forEach(
     running,
-    (target) =>
-      Effect.map(sampleTarget(target, databaseClock), (outcome) => ({ project: target.project, outcome })),
+    (target) => Effect.map(sampleTarget(target, databaseClock), (outcome) => ({ target, outcome })),
     { concurrency: samplesAtOnceMax }
+  )
+  return yield* Effect.forEach(offered, ({ outcome, target }) =>
+    Effect.map(outcome, (became) => ({ project: target.project, outcome: became }))
   )
 })
 

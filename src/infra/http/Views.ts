@@ -8,7 +8,7 @@ import { Initiator } from "../../domain/host/Accounts.ts"
 import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
 import { OperationAction, OperationState } from "../../domain/operations/Operation.ts"
 import { RuntimeDesired, RuntimeObserved } from "../../domain/runtimes/Runtime.ts"
-import { MetricReading } from "../../domain/sampling/Sample.ts"
+import { MetricReading } from "../../domain/sampling/MetricReading.ts"
 
 /** One thing that was looked at. `advice` says what to do when it is not ok, else null. */
 export const CheckView = Schema.Struct({

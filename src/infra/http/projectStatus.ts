@@ -14,7 +14,7 @@ import { LeaseStore } from "../../domain/leases/LeaseStore.ts"
 import { OperationStore } from "../../domain/operations/OperationStore.ts"
 import { Registry } from "../../domain/registry/Registry.ts"
 import type { Runtime } from "../../domain/runtimes/Runtime.ts"
-import { SampleTargets } from "../../domain/sampling/SnapshotStore.ts"
+import { SampleTargets } from "../../domain/sampling/SampleStore.ts"
 import { answering } from "./access.ts"
 import {
   chargesView,
@@ -45,7 +45,7 @@ export const readStatus = Effect.fnUntraced(function* (project: Project) {
   const registry = yield* Registry
   const overview = yield* answering(operations.overview(project.id, receiptsKeptMin))
   const executions = yield* answering(leases.ofProject(project.id))
-  const sample = yield* answering(samples.snapshot(project.id))
+  const sample = yield* answering(samples.latest(project.id))
   const charges = yield* answering(registry.charges)
   const runtime = Option.getOrNull(overview.runtime)
   const status: StatusView = {

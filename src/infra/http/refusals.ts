@@ -58,9 +58,13 @@ export const refusalTable: Readonly<Record<string, Row>> = {
   lease_not_found: row(404, "lease"),
   leases_full: row(409, "project", "leasesMax"),
   not_supported: row(422, "call"),
+  repositories_full: row(409, "project", "repositoriesMax"),
+  repository_busy: row(409, "project", "repository", "sinceMillis"),
   runtime_not_running: row(409, "project", "state"),
   sample_refused: row(500),
   sample_stale: row(500),
+  sample_busy: row(500),
+  sample_offers_full: row(500),
   unknown_supervisor: row(422),
   // registry
   capacity_exceeded: row(409),

@@ -1,8 +1,10 @@
 /**
  * Adapter of the resource history:
  *
- *     resource_samples    one row a Project, metric and minute    kept minuteHistorySeconds
- *     resource_rollups    one row a Project, metric and hour      kept hourHistorySeconds
+ *     resource_samples    one row a Project, metric and closed minute    kept minuteHistorySeconds
+ *     resource_rollups    one row a Project, metric and closed hour      kept hourHistorySeconds
+ *     minute_history      the closed ones, and the one that is being filled in the runtime's row
+ *     hour_history        the same of hours
  *     history_deletions   Projects whose rows are still to go, whatever their age
  *
  * The forms of the statements are chosen for plans that do not grow with the tables: the look asks `min(bucket)`
@@ -10,50 +12,26 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Schema from "effect/Schema"
 import {
+  historyDeletionsAtOnceMax,
   historyPointsMax,
   historyPruneCandidatesMax,
   historyPruneRowsMax,
   hourHistorySeconds,
   minuteHistorySeconds
 } from "../../domain/Bounds.ts"
-import { bucketOf, type HistoryPoint, type HistoryRange, Metric } from "../../domain/history/History.ts"
+import { type HistoryPoint, type HistoryRange, type Metric, metrics } from "../../domain/history/History.ts"
 import { HistoryReader, HistoryStore } from "../../domain/history/HistoryStore.ts"
 import type { ProjectId } from "../../domain/Identity.ts"
 import { PluginDb, PluginTx, type SqlRow } from "../../domain/persistence/PluginDb.ts"
 
 type Db = PluginDb["Service"]
 
-const mergeInto = (table: string, bucket: string): string => `
-insert into ${table} as h (project_id, metric, bucket, minimum, maximum, total, samples)
-  select $1::bigint, key, to_timestamp(${bucket}::bigint / 1000.0), value::bigint, value::bigint, value::bigint, 1
-  from jsonb_each_text($2::jsonb) order by key
-on conflict (project_id, metric, bucket) do update set
-  minimum = least(h.minimum, excluded.minimum),
-  maximum = greatest(h.maximum, excluded.maximum),
-  total = h.total + excluded.total,
-  samples = h.samples + excluded.samples`
-
-const appendText = `with minutes as (${mergeInto("resource_samples", "$3")})
-${mergeInto("resource_rollups", "$4")}`
-
-const append = (project: ProjectId, startedAtMillis: number, values: ReadonlyMap<Metric, number>) =>
-  PluginTx.use((tx) =>
-    tx.query({
-      operation: "HistoryStore.append",
-      text: appendText,
-      parameters: [
-        project,
-        JSON.stringify(Object.fromEntries(values)),
-        bucketOf("minute", startedAtMillis),
-        bucketOf("hour", startedAtMillis)
-      ]
-    })
-  ).pipe(Effect.asVoid)
-
 /** `now()`, not `clock_timestamp()`: only a stable function may bound an index scan. */
 const expiry = (seconds: number): string => `now() - make_interval(secs => ${seconds})`
+
+/** The deleted Projects that a pass looks at: those that are done make room for others. */
+const oldestDeletions = `(select project_id from history_deletions order by project_id limit ${historyDeletionsAtOnceMax})`
 
 /**
  * At most $1 rows of one table. The candidates are a window of the oldest expired rows and of deleted Projects'
@@ -66,9 +44,9 @@ with gone as (
         (select id from ${table} where bucket < ${expiry(keptSeconds)}
           order by bucket limit ${historyPruneCandidatesMax})
         union all
-        (select owed.id from history_deletions d
+        (select owed.id from ${oldestDeletions} d
           cross join lateral (select h.id from ${table} h where h.project_id = d.project_id
-            limit ${historyPruneCandidatesMax}) owed
+            order by h.project_id, h.metric, h.bucket limit ${historyPruneCandidatesMax}) owed
           limit ${historyPruneCandidatesMax})))
       order by id limit $1::bigint for update skip locked))
   returning 1)
@@ -83,18 +61,20 @@ const pruneTable = (table: string, keptSeconds: number, rowsMax: number) =>
     })
   ).pipe(Effect.map(([row]) => Number(row?.["removed"])))
 
+const forgetText = `
+delete from history_deletions where project_id = any(array(
+  select d.project_id from ${oldestDeletions} d
+  where not exists (select from resource_samples h where h.project_id = d.project_id)
+    and not exists (select from resource_rollups h where h.project_id = d.project_id)))
+returning project_id`
+
 /** Both tables share one budget. A deleted Project is forgotten when neither table has a row of it. */
 const prune = Effect.gen(function* () {
   const minutes = yield* pruneTable("resource_samples", minuteHistorySeconds, historyPruneRowsMax)
   const hours = yield* pruneTable("resource_rollups", hourHistorySeconds, historyPruneRowsMax - minutes)
   const tx = yield* PluginTx
-  yield* tx.query({
-    operation: "HistoryStore.prune.deletions",
-    text: `delete from history_deletions d
-      where not exists (select from resource_samples h where h.project_id = d.project_id)
-        and not exists (select from resource_rollups h where h.project_id = d.project_id)`
-  })
-  return minutes + hours
+  const forgotten = yield* tx.query({ operation: "HistoryStore.prune.deletions", text: forgetText })
+  return { removed: minutes + hours, forgotten: forgotten.length }
 })
 
 const queueDeletion = (project: ProjectId) =>
@@ -106,19 +86,22 @@ const queueDeletion = (project: ProjectId) =>
     })
   ).pipe(Effect.asVoid)
 
-const readText = (table: string): string => `
-select metric, (extract(epoch from bucket) * 1000)::float8 as bucket_millis,
+const readText = (view: string): string => `
+select place, (extract(epoch from bucket) * 1000)::float8 as bucket_millis,
   minimum::text, maximum::text, total::text, samples
-from ${table}
-where project_id = $1::bigint and metric = any($2::text[])
+from ${view}
+where project_id = $1::bigint and place = any($2::smallint[])
   and bucket >= to_timestamp($3::bigint / 1000.0) and bucket < to_timestamp($4::bigint / 1000.0)
-order by bucket, metric limit $5::bigint`
+order by bucket, place limit $5::bigint`
 
-const tables = { minute: "resource_samples", hour: "resource_rollups" } as const
-const decodeMetric = Schema.decodeUnknownSync(Metric)
+const views = { minute: "minute_history", hour: "hour_history" } as const
+
+/** Metrics are stored by their places in the list, from 1. */
+const placesOf = (asked: ReadonlyArray<Metric>) => asked.map((metric) => metrics.indexOf(metric) + 1)
 
 const pointOf = (row: SqlRow): HistoryPoint => ({
-  metric: decodeMetric(row["metric"]),
+  // The schema keeps the place within the list.
+  metric: metrics[Number(row["place"]) - 1]!,
   bucketMillis: Number(row["bucket_millis"]),
   minimum: Number(row["minimum"]),
   maximum: Number(row["maximum"]),
@@ -130,10 +113,10 @@ const read = (db: Db) => (project: ProjectId, range: HistoryRange) =>
   db
     .query({
       operation: "HistoryReader.read",
-      text: readText(tables[range.resolution]),
+      text: readText(views[range.resolution]),
       parameters: [
         project,
-        range.metrics,
+        placesOf(range.metrics),
         range.fromMillis,
         range.toMillis,
         historyPointsMax * range.metrics.length
@@ -161,5 +144,5 @@ const reader = Layer.effect(
 /** Both history ports on the plugin's schema. */
 export const layer: Layer.Layer<HistoryStore | HistoryReader, never, PluginDb> = Layer.merge(
   reader,
-  Layer.succeed(HistoryStore, { append, prune, queueDeletion })
+  Layer.succeed(HistoryStore, { prune, queueDeletion })
 )

@@ -40,12 +40,20 @@ export const layer: Layer.Layer<LeaseAdmission> = Layer.succeed(LeaseAdmission, 
     PluginTx.use((tx) =>
       tx.query({
         operation: "LeaseAdmission.insert",
-        text: `insert into execution_leases (id, project_id, generation, process, label)
-          select $1::uuid, $2::bigint, $3::bigint, $4::text, $5::text
+        text: `insert into execution_leases (id, project_id, generation, process, label, sandbox_id)
+          select $1::uuid, $2::bigint, $3::bigint, $4::text, $5::text, $7::text
           where $6::int > (
             select count(*) from (select from execution_leases where project_id = $2::bigint limit $6::int) counted)
           returning id`,
-        parameters: [lease.id, lease.project, lease.generation, lease.process, lease.label, projectLeasesMax]
+        parameters: [
+          lease.id,
+          lease.project,
+          lease.generation,
+          lease.process,
+          lease.label,
+          projectLeasesMax,
+          lease.sandbox
+        ]
       })
     ).pipe(Effect.map((rows) => rows.length === 1))
 })

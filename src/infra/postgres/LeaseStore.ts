@@ -25,7 +25,7 @@ import { PluginDb, type SqlRow } from "../../domain/persistence/PluginDb.ts"
 
 type Db = PluginDb["Service"]
 
-const columns = `id, project_id, generation, process, label, cancel,
+const columns = `id, project_id, generation, sandbox_id, process, label, cancel,
   (extract(epoch from admitted_at) * 1000)::float8 as admitted_at_millis,
   floor(extract(epoch from clock_timestamp() - heartbeat_at) * 1000)::float8 as age_millis`
 
@@ -46,6 +46,7 @@ const observedOf = (row: SqlRow): ObservedLease =>
     id: row["id"],
     project: Number(row["project_id"]),
     generation: Number(row["generation"]),
+    sandbox: row["sandbox_id"],
     process: row["process"],
     label: row["label"],
     cancel: row["cancel"],
@@ -53,43 +54,22 @@ const observedOf = (row: SqlRow): ObservedLease =>
     heartbeatAgeMillis: Number(row["age_millis"])
   })
 
-/**
- * Renewal, restoration and the answer are one statement over one snapshot: a row that this snapshot shows is never
- * restored, and one that a rival inserts meanwhile wins (`do nothing`). The marker of a lease only moves on.
- */
-const renewText = `
-with kept as (
-  select k.*, exists (
-      select from runtimes r
-      where r.project_id = k.project_id and r.generation = k.generation and r.observed <> 'deleted') as living
-    from unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::boolean[])
-      as k(id, project_id, generation, label, cancel, restorable)),
-renewed as (
-  update execution_leases l
-    set heartbeat_at = now(), cancel = case when l.cancel = 'none' then k.cancel else l.cancel end
-    from kept k
-    where l.process = $1 and l.id = k.id and l.cancel <> 'verified' and k.living
-    returning l.id, l.cancel),
-restored as (
-  insert into execution_leases (id, project_id, generation, process, label, cancel)
-    select k.id, k.project_id, k.generation, $1, k.label, k.cancel from kept k
-    where k.living and k.restorable and not exists (select from execution_leases l where l.id = k.id)
-    on conflict (id) do nothing
-    returning id, cancel)
-select k.id, coalesce(renewed.cancel, restored.cancel, l.cancel, 'none') as cancel,
-  case
-    when renewed.id is not null then 'renewed'
-    when restored.id is not null then 'restored'
-    when not k.living then 'generation'
-    when l.process <> $1 then 'successor'
-    when l.cancel = 'verified' then 'cancelled'
-    when not k.restorable then 'expired'
-    else 'absent'
-  end as outcome
-from kept k
-  left join renewed using (id)
-  left join restored using (id)
-  left join execution_leases l on l.id = k.id`
+const renewText = `select * from renew_executions(
+  $1, $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::boolean[], $8::text[])`
+
+/** The function answers for the leases of which there is more to say than that they were renewed. */
+const renewedOf = (
+  kept: ReadonlyArray<KeptLease>,
+  rows: ReadonlyArray<SqlRow>
+): ReadonlyArray<RenewedLease> => {
+  const told = new Map(rows.map((row) => [row["id"], row]))
+  return kept.map(({ lease: { id } }): RenewedLease => {
+    const row = told.get(id)
+    return row === undefined
+      ? { id, outcome: "renewed", cancel: "none" }
+      : { id, outcome: decodeOutcome(row["outcome"]), cancel: decodeMarker(row["cancel"]) }
+  })
+}
 
 const renew = (db: Db) => (process: string, kept: ReadonlyArray<KeptLease>) =>
   db
@@ -103,18 +83,14 @@ const renew = (db: Db) => (process: string, kept: ReadonlyArray<KeptLease>) =>
         kept.map(({ lease }) => String(lease.generation)),
         kept.map(({ lease }) => lease.label),
         kept.map(({ cancel }) => cancel),
-        kept.map(({ restorable }) => restorable)
+        kept.map(({ restorable }) => restorable),
+        kept.map(({ lease }) => lease.sandbox)
       ]
     })
-    .pipe(
-      Effect.map((rows) =>
-        rows.map((row): RenewedLease => ({
-          id: decodeId(row["id"]),
-          outcome: decodeOutcome(row["outcome"]),
-          cancel: decodeMarker(row["cancel"])
-        }))
-      )
-    )
+    .pipe(Effect.map((rows) => renewedOf(kept, rows)))
+
+const releaseText =
+  "delete from execution_leases where id = $1::uuid and process = $2 and cancel = 'none' returning id"
 
 const settleText = `
 with released as (
@@ -124,21 +100,24 @@ verified as (
     where id = $1::uuid and process = $2 and cancel <> 'none' returning id)
 select (select count(*) from released)::int as released, (select count(*) from verified)::int as verified`
 
-/** The lease is deleted, or its requested cancellation verified. Asked twice when a request arrived in between. */
+/** The lease is deleted. Where it is not there uncancelled, it is looked at again: a request may have come in between. */
 const settle = (db: Db) => (lease: Lease) => {
-  const once = db
-    .query({ operation: "LeaseStore.settle", text: settleText, parameters: [lease.id, lease.process] })
+  const parameters = [lease.id, lease.process]
+  const again = db
+    .query({ operation: "LeaseStore.settle", text: settleText, parameters })
     .pipe(
       Effect.map(([row]): SettledLease =>
         row?.["released"] === 1 ? "released" : row?.["verified"] === 1 ? "cancelled" : "absent"
       )
     )
-  return Effect.flatMap(once, (first) => (first === "absent" ? once : Effect.succeed(first)))
+  return db
+    .query({ operation: "LeaseStore.settle", text: releaseText, parameters })
+    .pipe(Effect.flatMap((rows) => (rows.length === 1 ? Effect.succeed("released" as const) : again)))
 }
 
 const verifyText = `
-insert into execution_leases (id, project_id, generation, process, label, cancel)
-  select $1::uuid, r.project_id, r.generation, $2, $5, 'verified' from runtimes r
+insert into execution_leases (id, project_id, generation, sandbox_id, process, label, cancel)
+  select $1::uuid, r.project_id, r.generation, $6, $2, $5, 'verified' from runtimes r
     where r.project_id = $3::bigint and r.generation = $4::bigint and r.observed <> 'deleted'
   on conflict (id) do update set cancel = 'verified' where execution_leases.process = excluded.process
   returning id`
@@ -148,7 +127,7 @@ const verifyCancel = (db: Db) => (lease: Lease) =>
     .query({
       operation: "LeaseStore.verifyCancel",
       text: verifyText,
-      parameters: [lease.id, lease.process, lease.project, lease.generation, lease.label]
+      parameters: [lease.id, lease.process, lease.project, lease.generation, lease.label, lease.sandbox]
     })
     .pipe(Effect.map((rows) => rows.length === 1))
 

@@ -27,7 +27,8 @@ export const layer: Layer.Layer<RemovalRecords> = Layer.succeed(
       Effect.flatMap(PluginTx, (tx) =>
         tx.query({
           operation: "RemovalRecords.clearLeases",
-          text: "delete from execution_leases where project_id = $1",
+          text: `with claims as (delete from repository_claims where project_id = $1)
+            delete from execution_leases where project_id = $1`,
           parameters: [BigInt(project)]
         })
       ).pipe(Effect.asVoid),

@@ -15,7 +15,9 @@ export const lockClasses = {
   /** Admission of guests to the host: no stable row covers that claim. */
   "host-provisioning": 4,
   /** Admission of network ports, for the same reason. */
-  "network-port": 5
+  "network-port": 5,
+  /** Claim of one repository: taken by a try, so that a loser never waits for the winner's commit. */
+  repository: 6
 } as const
 
 export type LockClass = keyof typeof lockClasses
@@ -26,7 +28,7 @@ const bitsBelow = 56n
 export const lockKey = (kind: LockClass, id: number): bigint =>
   (BigInt(lockClasses[kind]) << bitsBelow) + BigInt(id)
 
-/** Key of a lock on one named thing: seven bytes of the name's digest. Two names that met would only wait. */
+/** Key of a lock on one named thing: seven bytes of the name's digest. Two names that met would only wait or try again. */
 export const namedLockKey = (kind: LockClass, name: string): bigint =>
   (BigInt(lockClasses[kind]) << bitsBelow) +
   BigInt(`0x${createHash("sha256").update(name).digest("hex").slice(0, 14)}`)

@@ -49,7 +49,7 @@ const sampleRow = (sample: SampleView | null, nowMillis: number): ReadonlyArray<
   sample === null
     ? "none yet"
     : `${ago(sample.startedAtMillis, nowMillis)}: ${Object.entries(sample.metrics)
-        .map(([metric, { state, value }]) => `${figure(metric, value)}${state === "stale" ? " (stale)" : ""}`)
+        .map(([metric, { isStale, value }]) => `${figure(metric, value)}${isStale ? " (stale)" : ""}`)
         .join(", ")}`
 ]
 

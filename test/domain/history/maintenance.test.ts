@@ -1,7 +1,12 @@
 /** Pruning the resource history in bounded passes; on a clone. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { historyPruneRowsMax, hourHistorySeconds, minuteHistorySeconds } from "../../../src/domain/Bounds.ts"
+import {
+  historyDeletionsAtOnceMax,
+  historyPruneRowsMax,
+  hourHistorySeconds,
+  minuteHistorySeconds
+} from "../../../src/domain/Bounds.ts"
 import { HistoryStore } from "../../../src/domain/history/HistoryStore.ts"
 import { pruneHistory, prunePass, readHistory } from "../../../src/domain/history/maintenance.ts"
 import { ProjectId } from "../../../src/domain/Identity.ts"
@@ -21,7 +26,7 @@ const seed = (
 ) =>
   sql(
     `insert into ${table} (project_id, metric, bucket, minimum, maximum, total, samples)
-      select $1::bigint, 'pids', now() - make_interval(secs => $2::float8 + n), 1, 1, 1, 1
+      select $1::bigint, 9, now() - make_interval(secs => $2::float8 + n), 1, 1, 1, 1
       from generate_series(0, $3::int - 1) n order by n desc`,
     [project, ageSeconds, rows]
   )
@@ -70,6 +75,8 @@ const watchedForIds = () => {
   return { ids, layer }
 }
 
+const nothingToDo = { worked: false, removed: 0, forgotten: 0 }
+
 describe("pruning", () => {
   it.live("SP-RES-07 with nothing to do a pass assigns no transaction id and opens no transaction", () => {
     const { ids, layer } = watchedForIds()
@@ -77,7 +84,7 @@ describe("pruning", () => {
       yield* kept("resource_samples", 5)
       yield* kept("resource_rollups", 5)
       ids.length = 0
-      assert.deepStrictEqual(yield* prunePass(), { worked: false, removed: 0 })
+      assert.deepStrictEqual(yield* prunePass(), nothingToDo)
       assert.deepStrictEqual(ids, [null])
       yield* sql("update resource_samples set samples = 2")
       assert.isString(ids.at(-1), "a write is seen to be given one")
@@ -88,11 +95,11 @@ describe("pruning", () => {
     Effect.gen(function* () {
       for (const table of ["resource_samples", "resource_rollups"] as const) {
         yield* expired(table, 1)
-        assert.deepStrictEqual(yield* prunePass(), { worked: true, removed: 1 })
+        assert.deepStrictEqual(yield* prunePass(), { worked: true, removed: 1, forgotten: 0 })
       }
       yield* queueDeletion(1)
-      assert.deepStrictEqual(yield* prunePass(), { worked: true, removed: 0 })
-      assert.deepStrictEqual(yield* prunePass(), { worked: false, removed: 0 })
+      assert.deepStrictEqual(yield* prunePass(), { worked: true, removed: 0, forgotten: 1 })
+      assert.deepStrictEqual(yield* prunePass(), nothingToDo)
     }).pipe(onClone)
   )
 
@@ -160,7 +167,7 @@ describe("pruning", () => {
       assert.strictEqual(yield* count("resource_samples"), 70)
       assert.strictEqual(yield* count("resource_rollups"), 50)
       assert.strictEqual(yield* count("history_deletions"), 0)
-      assert.deepStrictEqual(yield* prunePass(), { worked: false, removed: 0 })
+      assert.deepStrictEqual(yield* prunePass(), nothingToDo)
     }).pipe(onClone)
   )
 
@@ -173,6 +180,24 @@ describe("pruning", () => {
         assert.strictEqual((yield* prunePass()).removed, historyPruneRowsMax)
         assert.strictEqual((yield* prunePass()).removed, 1)
         assert.strictEqual(yield* count(table), 0)
+      }).pipe(onClone)
+  )
+
+  it.live(
+    "SP-RES-09 more deleted Projects than a pass looks at are all forgotten, those without rows too",
+    () =>
+      Effect.gen(function* () {
+        const projects = historyDeletionsAtOnceMax + 40
+        yield* sql(
+          `insert into resource_rollups (project_id, metric, bucket, minimum, maximum, total, samples)
+          select n, 9, date_trunc('hour', now()), 1, 1, 1, 1 from generate_series(1, $1::int, 2) n`,
+          [projects]
+        )
+        yield* sql("insert into history_deletions select n from generate_series(1, $1::int) n", [projects])
+        yield* kept("resource_rollups", 3, projects + 1)
+        yield* pruneHistory()
+        assert.strictEqual(yield* count("history_deletions"), 0)
+        assert.strictEqual(yield* count("resource_rollups"), 3)
       }).pipe(onClone)
   )
 

@@ -15,6 +15,7 @@ const observed = (heartbeatAgeMillis: number) =>
     id: "00000000-0000-4000-8000-000000000000",
     project: 1,
     generation: 1,
+    sandbox: "sb-00000000-0000-4000-8000-000000000000",
     process: "p",
     label: "sh",
     cancel: "none",
@@ -46,7 +47,7 @@ describe("Lease", () => {
   )
 
   it("a lease is expired only after its whole term of silence", () => {
-    assert.isFalse(isExpired(observed(executionLeaseSeconds * 1_000)))
-    assert.isTrue(isExpired(observed(executionLeaseSeconds * 1_000 + 1)))
+    assert.isFalse(isExpired(observed(executionLeaseSeconds * 1_000), executionLeaseSeconds))
+    assert.isTrue(isExpired(observed(executionLeaseSeconds * 1_000 + 1), executionLeaseSeconds))
   })
 })

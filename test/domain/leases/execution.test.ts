@@ -18,6 +18,7 @@ import { RuntimeObserved } from "../../../src/domain/runtimes/Runtime.ts"
 import {
   admitShell,
   asProcess,
+  asSweeper,
   breakTable,
   exited,
   onClone,
@@ -25,7 +26,6 @@ import {
   goneGuest,
   leaseRows,
   node,
-  processesThat,
   seedRuntime,
   someProcess,
   sql
@@ -148,9 +148,7 @@ describe("an execution under its lease", () => {
         yield* Effect.raceFirst(Deferred.await(running), Fiber.join(holder))
         yield* sql("update execution_leases set heartbeat_at = now() - interval '1 hour'")
         const store = yield* LeaseStore
-        const swept = yield* sweepInventory(yield* store.inventory(node)).pipe(
-          Effect.provide(processesThat(someProcess(), "alive"))
-        )
+        const swept = yield* sweepInventory(yield* store.inventory(node)).pipe(asSweeper("alive"))
         assert.deepStrictEqual(swept, [])
         assert.lengthOf(yield* leaseRows, 1)
         yield* Deferred.succeed(ending, undefined)

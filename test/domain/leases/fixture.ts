@@ -3,6 +3,7 @@
  * it. Two processes are two registers with identities of their own over the same database.
  */
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -11,6 +12,8 @@ import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import { randomUUID } from "node:crypto"
 import { AbsenceEvidence, AbsenceProof } from "../../../src/domain/guests/AbsenceProof.ts"
+import { GuestSpec } from "../../../src/domain/guests/GuestSpec.ts"
+import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
 import { Caller } from "../../../src/domain/host/Accounts.ts"
 import { Identifiers } from "../../../src/domain/Identifiers.ts"
 import {
@@ -27,12 +30,16 @@ import { HeldLeases } from "../../../src/domain/leases/HeldLeases.ts"
 import { ExecutionEvidence, labelOfCommand } from "../../../src/domain/leases/Lease.ts"
 import { type InsideTransaction, PluginDb, PluginTx } from "../../../src/domain/persistence/PluginDb.ts"
 import { type Liveness, Processes } from "../../../src/domain/Processes.ts"
+import { SampleBatches } from "../../../src/domain/sampling/SampleBatches.ts"
+import { makeScriptedState, type ScriptedState } from "../../../src/infra/guests/scriptedState.ts"
+import { layerScripted } from "../../../src/infra/guests/scriptedSupervisor.ts"
 import * as PostgresHostAccounts from "../../../src/infra/postgres/HostAccounts.ts"
 import * as PostgresHostProjects from "../../../src/infra/postgres/HostProjects.ts"
 import * as PostgresHistoryStore from "../../../src/infra/postgres/HistoryStore.ts"
 import * as PostgresLeaseAdmission from "../../../src/infra/postgres/LeaseAdmission.ts"
 import * as PostgresLeaseStore from "../../../src/infra/postgres/LeaseStore.ts"
-import * as PostgresSnapshotStore from "../../../src/infra/postgres/SnapshotStore.ts"
+import * as PostgresRepositoryClaims from "../../../src/infra/postgres/RepositoryClaims.ts"
+import * as PostgresSampleStore from "../../../src/infra/postgres/SampleStore.ts"
 import { clone } from "../../support/clone.ts"
 
 export const node = NodeId.make("00000000-0000-4000-8000-00000000000a")
@@ -51,6 +58,12 @@ export const someProcess = (pid = 4242): ProcessIdentity =>
 export const processesThat = (current: ProcessIdentity, liveness: Liveness) =>
   Layer.succeed(Processes, { current, liveness: () => Effect.succeed(liveness) })
 
+/** What a pass of the daemon `current` needs to know of processes; it holds nothing. */
+export const asSweeper = (liveness: Liveness, current = someProcess(1)) => {
+  const processes = processesThat(current, liveness)
+  return Effect.provide(Layer.fresh(HeldLeases.layer).pipe(Layer.provideMerge(processes)))
+}
+
 /** The register of one more process; programs that are given it speak for that process. */
 export const asProcess = (identity: ProcessIdentity) => {
   const register = Layer.fresh(HeldLeases.layer).pipe(Layer.provide(processesThat(identity, "alive")))
@@ -62,23 +75,43 @@ const identifiers = Layer.succeed(Identifiers, {
   token: Effect.sync(() => randomUUID().replaceAll("-", "").repeat(2))
 })
 
-const adapters = Layer.mergeAll(
-  PostgresLeaseStore.layer,
-  PostgresSnapshotStore.layer,
-  PostgresHistoryStore.layer,
-  PostgresLeaseAdmission.layer
+const adapters = SampleBatches.layer.pipe(
+  Layer.provideMerge(
+    Layer.mergeAll(
+      PostgresLeaseStore.layer,
+      PostgresRepositoryClaims.layer,
+      PostgresSampleStore.layer,
+      PostgresHistoryStore.layer,
+      PostgresLeaseAdmission.layer
+    )
+  )
+)
+
+/** The guests of the clone's runtimes: none was ever started, unless a test does it. */
+export class Guests extends Context.Service<Guests, ScriptedState>()(
+  "holdfast/test/domain/leases/fixture/Guests"
+) {}
+
+const guests = Layer.unwrap(
+  Effect.sync(() => {
+    const state = makeScriptedState()
+    return Layer.merge(Layer.succeed(Guests, state), layerScripted(state))
+  })
 )
 
 type Db = PluginDb["Service"]
 
 /** A clone of its own for each test, and every adapter of leases, sampling and history over `observe` of its handle. */
-export const fixtureOver = (observe: (db: Db) => Db) => {
-  const observed = Layer.effect(PluginDb, Effect.map(PluginDb, observe)).pipe(Layer.provide(clone(6)))
+export const fixtureOver = (observe: (db: Db) => Db, connectionsMax = 6) => {
+  const observed = Layer.effect(PluginDb, Effect.map(PluginDb, observe)).pipe(
+    Layer.provideMerge(clone(connectionsMax))
+  )
   return Layer.mergeAll(
     adapters.pipe(Layer.provideMerge(observed)),
     PostgresHostProjects.layer,
     PostgresHostAccounts.layer,
-    identifiers
+    identifiers,
+    guests
   )
 }
 
@@ -201,6 +234,26 @@ export const seedRuntime = Effect.fnUntraced(function* (name = "project") {
   const caller = new Caller({ account, tenant, name: "member", administrator: false, initiator: "user" })
   return { project, caller, sandbox } satisfies SeededRuntime
 })
+
+/** Starts the guest of a runtime. */
+export const startGuest = ({ sandbox }: SeededRuntime) =>
+  GuestSupervisor.use((supervisor) =>
+    supervisor.start(
+      new GuestSpec({
+        sandbox,
+        generation: Generation.make(1),
+        runId: "run",
+        attemptId: "attempt",
+        image: "host",
+        argv: [],
+        environment: {},
+        cpuMillis: 100,
+        memoryBytes: 1_024,
+        processesMax: 64,
+        disk: null
+      })
+    )
+  )
 
 export const admitShell = ({ caller, project }: SeededRuntime) =>
   admitExecution(caller, { project, label: labelOfCommand(["sh"]) })

@@ -21,12 +21,12 @@ import { removeProject } from "../../../src/domain/removal/removal.ts"
 import { reconcileRuntimes } from "../../../src/domain/runtimes/reconciliation.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { recordSample } from "../../../src/domain/sampling/refresh.ts"
-import { SampleTargets } from "../../../src/domain/sampling/SnapshotStore.ts"
+import { SampleTargets } from "../../../src/domain/sampling/SampleStore.ts"
 import { lockKey } from "../../../src/infra/postgres/locks.ts"
 import * as Live from "../../../src/layers/live.ts"
 import { Clone } from "../../support/clone.ts"
 import { heldTransaction, sqlInside } from "../leases/fixture.ts"
-import { candidate } from "../sampling/samples.ts"
+import { baseMillis, candidate } from "../sampling/samples.ts"
 import { admitDeletion, ask, commandOf, fixture, newProject, provisioned, settled } from "./fixture.ts"
 
 const live = { excludeTestServices: true, timeout: "60 seconds" } as const
@@ -76,6 +76,7 @@ const wholeLife = Effect.gen(function* () {
   assert.strictEqual(scene.operation.state, "succeeded", scene.operation.errorText ?? "")
   yield* Stream.runDrain(commandOf(scene))
   yield* sample(scene.project)
+  yield* sample(scene.project, baseMillis + 60_000)
   yield* heartbeat()
   yield* sweepLeases(node)
   yield* recoverClaims()
@@ -95,14 +96,14 @@ const wholeLife = Effect.gen(function* () {
 const retained = Effect.fnUntraced(function* (project: ProjectId) {
   const { overview } = yield* OperationStore
   const { ofProject } = yield* LeaseStore
-  const { snapshot } = yield* SampleTargets
+  const { latest } = yield* SampleTargets
   const { read } = yield* HistoryReader
   const log = yield* RuntimeLog
   const range = { metrics: ["pids", "cpu_usec"], fromMillis: 0, toMillis: 10 ** 14 } as const
   return {
     overview: yield* overview(project, 20),
     leases: (yield* ofProject(project)).map((lease) => ({ ...lease, heartbeatAgeMillis: 0 })),
-    sample: yield* snapshot(project),
+    sample: yield* latest(project),
     minutes: yield* read(project, { ...range, resolution: "minute" }),
     hours: yield* read(project, { ...range, resolution: "hour" }),
     log: yield* log.newest(project, 200)
@@ -156,8 +157,10 @@ describe("a Project beside others", () => {
         )
         yield* sample(project, Math.floor(Number(now?.["millis"])))
         yield* (yield* Clone).admin(
-          `insert into plugin_sandbox.execution_leases (id, project_id, generation, process, label, cancel)
-            values (gen_random_uuid(), $1::bigint, 1, 'daemon/node/boot/1/1', 'sh', 'requested')`,
+          `insert into plugin_sandbox.execution_leases
+              (id, project_id, generation, sandbox_id, process, label, cancel)
+            values (gen_random_uuid(), $1::bigint, 1, 'sb-00000000-0000-4000-8000-000000000000',
+              'daemon/node/boot/1/1', 'sh', 'requested')`,
           [BigInt(project)]
         )
         const before = yield* retained(project)

@@ -1,26 +1,25 @@
-/** Recording a sample: validation before, compare and set, history on the same handle, or nothing; on a clone. */
-import { assert, describe, it, layer } from "@effect/vitest"
+/** Recording a sample: validation before, then all of it in one statement, or nothing; on a clone. */
+import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Arbitrary from "effect/Arbitrary"
-import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
 import { sampleFutureMillisMax } from "../../../src/domain/Bounds.ts"
-import {
-  bucketOf,
-  mergeRollups,
-  metrics,
-  type Rollup,
-  rollupOf
-} from "../../../src/domain/history/History.ts"
-import { HistoryStore } from "../../../src/domain/history/HistoryStore.ts"
-import { Generation } from "../../../src/domain/Identity.ts"
+import { metrics } from "../../../src/domain/history/History.ts"
+import { Generation, type ProjectId } from "../../../src/domain/Identity.ts"
 import { recordSample } from "../../../src/domain/sampling/refresh.ts"
-import type { PluginDb, StorageFailure } from "../../../src/domain/persistence/PluginDb.ts"
-import type { MetricReading, SampleCandidate } from "../../../src/domain/sampling/Sample.ts"
-import { SampleTargets } from "../../../src/domain/sampling/SnapshotStore.ts"
-import { breakTable, countingFixture, fixture, onClone, seedRuntime, sql } from "../leases/fixture.ts"
+import type { MetricReading } from "../../../src/domain/sampling/MetricReading.ts"
+import type { SampleCandidate } from "../../../src/domain/sampling/Sample.ts"
+import { SampleTargets } from "../../../src/domain/sampling/SampleStore.ts"
+import { breakTable, countingFixture, onClone, seedRuntime, sql } from "../leases/fixture.ts"
 import { baseMillis, candidate, everythingStored } from "./samples.ts"
+
+/** A minute of one hour, and one that is open in the next: the sample after closes both the second minute and the hour. */
+const fillAnHour = Effect.fnUntraced(function* (project: ProjectId) {
+  for (const startedAtMillis of [baseMillis, baseMillis + 30 * 60_000]) {
+    yield* recordSample(project, candidate({ startedAtMillis, nowMillis: startedAtMillis }))
+  }
+})
+
+const closing = candidate({ startedAtMillis: baseMillis + 31 * 60_000, nowMillis: baseMillis + 31 * 60_000 })
 
 describe("recordSample", () => {
   it.live("SP-RES-01 every bad sample is refused by what is bad about it and opens no transaction", () => {
@@ -55,14 +54,26 @@ describe("recordSample", () => {
     }).pipe(onClone)
   )
 
-  it.live("SP-RES-02 snapshot, minute and hour are written by one and the same transaction", () =>
+  it.live("SP-RES-02 the sample, the minute and the hour that it closes are written by one transaction", () =>
+    Effect.gen(function* () {
+      const { project } = yield* seedRuntime()
+      yield* fillAnHour(project)
+      assert.lengthOf((yield* everythingStored).closed, 2, "a minute was closed, and no hour")
+      yield* recordSample(project, closing)
+      const writers = yield* sql(`select xmin::text as writer from runtimes
+        union select xmin::text from resource_samples where bucket = '2026-01-15 13:00+00'
+        union select xmin::text from resource_rollups`)
+      assert.lengthOf(writers, 1)
+      assert.lengthOf((yield* everythingStored).closed, 6)
+    }).pipe(onClone)
+  )
+
+  it.live("SP-RES-02 readers see the minute and the hour that are being filled", () =>
     Effect.gen(function* () {
       const { project } = yield* seedRuntime()
       yield* recordSample(project, candidate())
-      const writers = yield* sql(`select xmin::text as writer from runtimes
-        union select xmin::text from resource_samples union select xmin::text from resource_rollups`)
-      assert.lengthOf(writers, 1)
-      const { hours, minutes } = yield* everythingStored
+      const { closed, hours, minutes } = yield* everythingStored
+      assert.lengthOf(closed, 0)
       const row = (metric: string, value: number, bucket: number) => ({
         project,
         metric,
@@ -107,31 +118,19 @@ describe("recordSample", () => {
   )
 
   it.live.each(["resource_samples", "resource_rollups"])(
-    "SP-RES-03 SP-TEST-03 a failure at %s leaves snapshot, minutes and hours as they were",
+    "SP-RES-03 SP-TEST-03 a failure at %s leaves sample, minutes and hours as they were",
     (table) =>
       Effect.gen(function* () {
         const { project } = yield* seedRuntime()
-        yield* recordSample(project, candidate())
+        yield* fillAnHour(project)
         const before = yield* everythingStored
         const { mend } = yield* breakTable(table, "insert")
-        const next = candidate({ startedAtMillis: baseMillis + 60_000 })
-        assert.deepInclude(yield* Effect.flip(recordSample(project, next)), { code: "storage_failure" })
+        assert.deepInclude(yield* Effect.flip(recordSample(project, closing)), { code: "storage_failure" })
         yield* mend
         assert.deepStrictEqual(yield* everythingStored, before)
+        yield* recordSample(project, closing)
+        assert.notDeepEqual(yield* everythingStored, before)
       }).pipe(onClone)
-  )
-
-  it.live("SP-RES-03 a callback that fails after its last append takes everything back", () =>
-    Effect.gen(function* () {
-      const { project } = yield* seedRuntime()
-      const before = yield* everythingStored
-      const failing = Effect.updateService(HistoryStore, (store) => ({
-        ...store,
-        append: (...sample) => Effect.andThen(store.append(...sample), Effect.die("after the append"))
-      }))
-      yield* Effect.exit(recordSample(project, candidate()).pipe(failing))
-      assert.deepStrictEqual(yield* everythingStored, before)
-    }).pipe(onClone)
   )
 
   it.live(
@@ -140,18 +139,24 @@ describe("recordSample", () => {
       Effect.gen(function* () {
         const { project } = yield* seedRuntime()
         const targets = yield* SampleTargets
-        assert.deepStrictEqual(yield* targets.snapshot(project), Option.none())
+        assert.deepStrictEqual(yield* targets.latest(project), Option.none())
         yield* recordSample(project, candidate({ values: { pids: 3, disk_bytes: null } }))
         const second = baseMillis + 10_000
         yield* recordSample(project, candidate({ startedAtMillis: second, values: { pids: null } }))
-        const stored = Option.getOrThrow(yield* targets.snapshot(project))
+        const stored = Option.getOrThrow(yield* targets.latest(project))
         assert.strictEqual(stored.startedAtMillis, second)
         assert.deepStrictEqual(stored.readings.pids, {
-          state: "stale",
+          state: "ready",
+          isStale: true,
           value: 3,
           measuredAtMillis: baseMillis
         })
-        const never: MetricReading = { state: "unavailable", value: null, measuredAtMillis: null }
+        const never: MetricReading = {
+          state: "unavailable",
+          isStale: false,
+          value: null,
+          measuredAtMillis: null
+        }
         assert.deepStrictEqual(stored.readings.disk_bytes, never)
         assert.deepStrictEqual(Object.keys(stored.readings).toSorted(), [...metrics].toSorted())
         assert.deepStrictEqual(
@@ -159,78 +164,38 @@ describe("recordSample", () => {
           [["pids", 1]]
         )
         yield* recordSample(project, candidate({ startedAtMillis: second + 1, values: { pids: 0 } }))
-        const zero = Option.getOrThrow(yield* targets.snapshot(project)).readings.pids
-        assert.deepStrictEqual(zero, { state: "ready", value: 0, measuredAtMillis: second + 1 })
+        const zero = Option.getOrThrow(yield* targets.latest(project)).readings.pids
+        assert.deepStrictEqual(zero, {
+          state: "ready",
+          isStale: false,
+          value: 0,
+          measuredAtMillis: second + 1
+        })
       }).pipe(onClone)
   )
-})
 
-const Figure = Schema.NullOr(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 })))
-
-/** A sample by its distance from the one that arrived before: most come in order, some too late, some in a new hour. */
-const Arrival = Schema.Struct({
-  stepSeconds: Schema.Union([
-    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 40 })),
-    Schema.Int.check(Schema.isBetween({ minimum: -60, maximum: 60 })),
-    Schema.Int.check(Schema.isBetween({ minimum: 600, maximum: 3_600 }))
-  ]),
-  values: Schema.Struct({ cpu_usec: Figure, pids: Figure, io_read_bytes: Figure })
-})
-
-const addTo = (buckets: Map<string, Rollup>, key: string, value: number): void => {
-  const known = buckets.get(key)
-  buckets.set(key, known === undefined ? rollupOf(value) : mergeRollups(known, rollupOf(value)))
-}
-
-const storedBuckets = (
-  table: string,
-  project: number
-): Effect.Effect<Map<string, unknown>, StorageFailure, PluginDb> =>
-  Effect.map(
-    sql(
-      `select metric || ' ' || (extract(epoch from bucket) * 1000)::bigint as key,
-        minimum::int, maximum::int, total, samples from ${table} where project_id = $1::bigint`,
-      [project]
-    ),
-    (rows) => new Map(rows.map(({ key, ...rollup }) => [String(key), rollup]))
-  )
-
-layer(fixture, { excludeTestServices: true, timeout: 30_000 })("rollups", (suite) => {
-  let runs = 0
-  suite.effect.prop(
-    "SP-RES-06 minutes and hours equal what a recomputation from all accepted samples gives",
-    { arrivals: Arbitrary.array(Arbitrary.schema(Arrival), { minLength: 1, maxLength: 14 }) },
-    ({ arrivals }) =>
+  it.live(
+    "figures of a machine that is gone are stopped and stale, and those of the next run are its own",
+    () =>
       Effect.gen(function* () {
-        const { project } = yield* seedRuntime(`run-${(runs += 1)}`)
-        const minutes = new Map<string, Rollup>()
-        const hours = new Map<string, Rollup>()
-        let startedAtMillis = baseMillis
-        for (const { stepSeconds, values } of arrivals) {
-          startedAtMillis += stepSeconds * 1_000
-          const recorded = yield* recordSample(
-            project,
-            candidate({ startedAtMillis, nowMillis: startedAtMillis, values })
-          ).pipe(Effect.result)
-          if (Result.isFailure(recorded)) {
-            assert.strictEqual(recorded.failure._tag, "SampleStale")
-            continue
-          }
-          for (const [metric, value] of Object.entries(values)) {
-            if (value === null) continue
-            addTo(minutes, `${metric} ${bucketOf("minute", startedAtMillis)}`, value)
-            addTo(hours, `${metric} ${bucketOf("hour", startedAtMillis)}`, value)
-          }
-        }
-        assert.deepStrictEqual(
-          yield* storedBuckets("resource_samples", project),
-          new Map<string, unknown>(minutes)
-        )
-        assert.deepStrictEqual(
-          yield* storedBuckets("resource_rollups", project),
-          new Map<string, unknown>(hours)
-        )
-      }),
-    { arbitrary: { runs: 25 }, timeout: 30_000 }
+        const { project } = yield* seedRuntime()
+        const { latest } = yield* SampleTargets
+        const pids = Effect.map(latest(project), (sample) => Option.getOrThrow(sample).readings.pids)
+        const figure = { value: 3, measuredAtMillis: baseMillis }
+        yield* recordSample(project, candidate({ values: { pids: 3 } }))
+        assert.deepStrictEqual(yield* pids, { state: "ready", isStale: false, ...figure })
+        yield* sql("update runtimes set observed = 'stopped', refresh_epoch = 1")
+        assert.deepStrictEqual(yield* pids, { state: "stopped", isStale: true, ...figure })
+        yield* sql("update runtimes set observed = 'running', refresh_epoch = 2")
+        assert.deepStrictEqual(yield* pids, { state: "sampling", isStale: true, ...figure })
+        const next = candidate({ refreshEpoch: 2, startedAtMillis: baseMillis + 1, values: { pids: 4 } })
+        yield* recordSample(project, next)
+        assert.deepStrictEqual(yield* pids, {
+          state: "ready",
+          isStale: false,
+          value: 4,
+          measuredAtMillis: baseMillis + 1
+        })
+      }).pipe(onClone)
   )
 })

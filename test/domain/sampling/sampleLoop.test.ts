@@ -5,14 +5,14 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/testing/TestClock"
-import { sampleIntervalMillis } from "../../../src/domain/Bounds.ts"
+import { sampleBatchMillis, sampleIntervalMillis, samplesAtOnceMax } from "../../../src/domain/Bounds.ts"
 import { GuestCapabilities, GuestSample } from "../../../src/domain/guests/GuestSpec.ts"
 import { GuestFailure, GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
-import { HistoryStore } from "../../../src/domain/history/HistoryStore.ts"
-import type { SandboxId } from "../../../src/domain/Identity.ts"
+import { Generation, ProjectId, SandboxId } from "../../../src/domain/Identity.ts"
 import { PluginDb, PluginTx } from "../../../src/domain/persistence/PluginDb.ts"
 import { sampleRuntimes, samplingLoop } from "../../../src/domain/sampling/sampleLoop.ts"
-import { SampleTargets, SnapshotStore } from "../../../src/domain/sampling/SnapshotStore.ts"
+import { SampleBatches } from "../../../src/domain/sampling/SampleBatches.ts"
+import { SampleStore, SampleTargets } from "../../../src/domain/sampling/SampleStore.ts"
 import { node, onClone, seedRuntime, sql } from "../leases/fixture.ts"
 import { everythingStored } from "./samples.ts"
 
@@ -94,10 +94,10 @@ describe("sampleRuntimes", () => {
       const before = yield* everythingStored
       const outcomes = yield* sampleRuntimes(node).pipe(probing(failing))
       assert.deepStrictEqual(outcomes, [{ project, outcome: "unmeasured" }])
-      const { snapshot } = yield* SampleTargets
-      const { readings } = Option.getOrThrow(yield* snapshot(project))
-      assert.deepInclude(readings.pids, { state: "stale", value: 4 })
-      assert.deepInclude(readings.disk_bytes, { state: "unavailable", value: null })
+      const { latest } = yield* SampleTargets
+      const { readings } = Option.getOrThrow(yield* latest(project))
+      assert.deepInclude(readings.pids, { state: "ready", isStale: true, value: 4 })
+      assert.deepInclude(readings.disk_bytes, { state: "unavailable", isStale: false, value: null })
       const after = yield* everythingStored
       assert.deepStrictEqual([after.minutes, after.hours], [before.minutes, before.hours])
     }).pipe(onClone)
@@ -122,6 +122,36 @@ describe("sampleRuntimes", () => {
     }).pipe(onClone)
   )
 
+  it.effect(
+    "no probe waits for the records of others: a whole node is probed before the first batch goes",
+    () =>
+      Effect.gen(function* () {
+        const targets = Array.from({ length: 3 * samplesAtOnceMax }, (_, at) => ({
+          project: ProjectId.make(at + 1),
+          generation: Generation.make(1),
+          refreshEpoch: 0,
+          sandbox: SandboxId.make(`sb-00000000-0000-4000-8000-${String(at).padStart(12, "0")}`)
+        }))
+        let probed = 0
+        const store = Layer.succeed(SampleStore, {
+          recordMany: (samples) =>
+            Effect.succeed({ accepted: new Set(samples.map(({ project }) => project)), busy: new Set() })
+        })
+        const ports = Layer.mergeAll(
+          Layer.mock(SampleTargets)({ running: () => Effect.succeed({ nowMillis: 0, targets }) }),
+          SampleBatches.layer.pipe(Layer.provide(store))
+        )
+        const counted = probing(() => Effect.sync(() => ((probed += 1), figures)))
+        const tick = yield* sampleRuntimes(node).pipe(counted, Effect.provide(ports), Effect.forkChild)
+        yield* TestClock.adjust(0)
+        assert.strictEqual(probed, targets.length)
+        yield* TestClock.adjust(sampleBatchMillis)
+        const outcomes = yield* Fiber.join(tick)
+        assert.isTrue(outcomes.every(({ outcome }) => outcome === "recorded"))
+        assert.lengthOf(outcomes, targets.length)
+      })
+  )
+
   it.effect("a tick that takes longer than the interval is not joined by a second one", () =>
     Effect.gen(function* () {
       let ticks = 0
@@ -137,9 +167,7 @@ describe("sampleRuntimes", () => {
       })
       const ports = Layer.mergeAll(
         Layer.mock(SampleTargets)({ running: () => running }),
-        Layer.mock(SnapshotStore)({}),
-        Layer.mock(HistoryStore)({}),
-        Layer.mock(PluginDb)({ schema: "unused" })
+        Layer.mock(SampleBatches)({})
       )
       const loop = yield* samplingLoop(node).pipe(probing(failing), Effect.provide(ports), Effect.forkChild)
       yield* TestClock.adjust(10 * sampleIntervalMillis)

@@ -19,14 +19,18 @@ export const candidate = (partial: Partial<SampleCandidate> = {}): SampleCandida
 export const sampleOf = (project: ProjectId, partial: Partial<SampleCandidate> = {}) =>
   Effect.fromResult(validateSample(project, candidate(partial)))
 
-/** Everything that sampling writes, in a comparable form. */
+/** What sampling keeps of the runtimes themselves. */
+const runtimeColumns = `project_id::int, sample_started_at::text, sample_epoch::int, refresh_epoch::int, readings::text,
+  measured::text, open_minute::text, minute::text, open_hour::text, hour::text, closed_minute::text`
+
+/** Everything that sampling writes, in a comparable form: history as its readers see it, closed and open together. */
 export const everythingStored = Effect.gen(function* () {
-  const snapshots = yield* sql(
-    "select project_id::int, sample_started_at::text, sample, refresh_epoch::int from runtimes order by 1"
-  )
+  const samples = yield* sql(`select ${runtimeColumns} from runtimes order by 1`)
   const columns = `project_id::int as project, metric, (extract(epoch from bucket) * 1000)::float8 as bucket,
     minimum::int, maximum::int, total::int, samples`
-  const minutes = yield* sql(`select ${columns} from resource_samples order by 1, 2, 3`)
-  const hours = yield* sql(`select ${columns} from resource_rollups order by 1, 2, 3`)
-  return { snapshots, minutes, hours }
+  const minutes = yield* sql(`select ${columns} from minute_history order by 1, 2, 3`)
+  const hours = yield* sql(`select ${columns} from hour_history order by 1, 2, 3`)
+  const closed = yield* sql(`select 'minute' as kind, ${columns} from resource_samples
+    union all select 'hour', ${columns} from resource_rollups order by 1, 2, 3, 4`)
+  return { samples, minutes, hours, closed }
 })

@@ -32,7 +32,7 @@ import { OperationStore } from "../../../src/domain/operations/OperationStore.ts
 import type { Runtime } from "../../../src/domain/runtimes/Runtime.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
-import { SampleTargets } from "../../../src/domain/sampling/SnapshotStore.ts"
+import { SampleTargets } from "../../../src/domain/sampling/SampleStore.ts"
 import { NotFound } from "../../../src/infra/http/ApiErrors.ts"
 import { ApiClient, layer as layerClient } from "../../../src/infra/http/apiClient.ts"
 import { layerRoutes } from "../../../src/infra/http/handlers.ts"
@@ -101,7 +101,7 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
         })
     }),
     Layer.mock(LeaseStore)({ ofProject: () => Effect.succeed([]) }),
-    Layer.mock(SampleTargets)({ snapshot: () => Effect.succeed(Option.none()) }),
+    Layer.mock(SampleTargets)({ latest: () => Effect.succeed(Option.none()) }),
     Layer.mock(HistoryReader)({ read: () => Effect.succeed([]) }),
     Layer.mock(Registry)({
       node: NodeId.make(uuid(3)),

@@ -82,8 +82,8 @@ export const statusOfWeb: StatusView = {
   sample: {
     startedAtMillis: 1_000,
     metrics: {
-      memory_bytes: { state: "stale", value: 2 * 1024 ** 2, measuredAtMillis: 500 },
-      io_read_bytes: { state: "unavailable", value: null, measuredAtMillis: null }
+      memory_bytes: { state: "ready", isStale: true, value: 2 * 1024 ** 2, measuredAtMillis: 500 },
+      io_read_bytes: { state: "unavailable", isStale: false, value: null, measuredAtMillis: null }
     }
   },
   charges: {

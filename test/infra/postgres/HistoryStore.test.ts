@@ -1,31 +1,49 @@
-/** The history's tables: natural keys, merging appends, and reads of a range; on a clone. */
+/** The history's tables and views: natural keys, buckets that are closed twice, and reads of a range; on a clone. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type { Metric } from "../../../src/domain/history/History.ts"
-import { HistoryReader, HistoryStore } from "../../../src/domain/history/HistoryStore.ts"
+import { HistoryReader } from "../../../src/domain/history/HistoryStore.ts"
 import type { ProjectId } from "../../../src/domain/Identity.ts"
-import { PluginDb } from "../../../src/domain/persistence/PluginDb.ts"
+import { recordSample } from "../../../src/domain/sampling/refresh.ts"
 import { onClone, seedRuntime, sql } from "../../domain/leases/fixture.ts"
-import { baseMillis, everythingStored } from "../../domain/sampling/samples.ts"
+import { baseMillis, candidate, everythingStored } from "../../domain/sampling/samples.ts"
 
+/** Records a sample under the epoch that the runtime has by now. */
 const append = Effect.fnUntraced(function* (
   project: ProjectId,
-  atMillis: number,
+  startedAtMillis: number,
   values: ReadonlyArray<[Metric, number]>
 ) {
-  const db = yield* PluginDb
-  const store = yield* HistoryStore
-  yield* db.transaction("test.append", store.append(project, atMillis, new Map(values)))
+  const [row] = yield* sql("select refresh_epoch::int as epoch from runtimes where project_id = $1::bigint", [
+    project
+  ])
+  yield* recordSample(
+    project,
+    candidate({
+      refreshEpoch: Number(row?.["epoch"]),
+      startedAtMillis,
+      nowMillis: startedAtMillis,
+      values: Object.fromEntries(values)
+    })
+  )
 })
 
+/** What stops, starts or replaces a machine does this in its statement. */
+const closeBuckets = sql("update runtimes set refresh_epoch = refresh_epoch + 1")
+
 describe("HistoryStore", () => {
-  it.live("SP-RES-05 appending to a bucket again merges into its row, in minutes and in hours", () =>
+  it.live("SP-RES-05 a bucket that is closed again is merged into its row, in minutes and in hours", () =>
     Effect.gen(function* () {
       const { project } = yield* seedRuntime()
       yield* append(project, baseMillis, [["pids", 5]])
+      yield* closeBuckets
       yield* append(project, baseMillis + 59_999, [["pids", 2]])
+      assert.lengthOf((yield* everythingStored).closed, 2)
       yield* append(project, baseMillis + 60_000, [["pids", 9]])
-      const { hours, minutes } = yield* everythingStored
+      assert.lengthOf((yield* everythingStored).closed, 2, "the minute went into the row that was there")
+      yield* closeBuckets
+      const { closed, hours, minutes } = yield* everythingStored
+      assert.lengthOf(closed, minutes.length + hours.length, "nothing is open")
       const row = { project, metric: "pids" }
       assert.deepStrictEqual(minutes, [
         { ...row, bucket: baseMillis, minimum: 2, maximum: 5, total: 7, samples: 2 },
@@ -43,14 +61,15 @@ describe("HistoryStore", () => {
       Effect.gen(function* () {
         const { project } = yield* seedRuntime()
         yield* append(project, baseMillis, [["pids", 5]])
-        const doubled = (identity: string, metric: string) =>
+        yield* closeBuckets
+        const doubled = (identity: string, metric: number) =>
           Effect.flip(
             sql(`insert into ${table} (id, project_id, metric, bucket, minimum, maximum, total, samples)
               overriding system value
-              select ${identity}, project_id, '${metric}', bucket, 1, 1, 1, 1 from ${table}`)
+              select ${identity}, project_id, ${metric}, bucket, 1, 1, 1, 1 from ${table}`)
           )
-        assert.deepInclude(yield* doubled("id + 1000", "pids"), { state: "23505" })
-        assert.deepInclude(yield* doubled("id", "cpu_usec"), { state: "23505" })
+        assert.deepInclude(yield* doubled("id + 1000", 9), { state: "23505" })
+        assert.deepInclude(yield* doubled("id", 1), { state: "23505" })
       }).pipe(onClone)
   )
 

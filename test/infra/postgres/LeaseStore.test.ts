@@ -2,39 +2,38 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { HistoryStore } from "../../../src/domain/history/HistoryStore.ts"
 import { Generation, LeaseId } from "../../../src/domain/Identity.ts"
 import { Lease, labelOfCommand } from "../../../src/domain/leases/Lease.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
-import { SnapshotStore } from "../../../src/domain/sampling/SnapshotStore.ts"
+import { recordSample } from "../../../src/domain/sampling/refresh.ts"
 import {
   countingFixture,
   heldTransaction,
   node,
   type SeededRuntime,
   seedRuntime,
-  sql
+  sql,
+  sqlInside
 } from "../../domain/leases/fixture.ts"
-import { sampleOf } from "../../domain/sampling/samples.ts"
+import { candidate } from "../../domain/sampling/samples.ts"
 
-const leaseOf = ({ project }: SeededRuntime, digit: number) =>
+const leaseOf = ({ project, sandbox }: SeededRuntime, digit: number) =>
   new Lease({
     id: LeaseId.make(`00000000-0000-4000-8000-00000000000${digit}`),
     project,
     generation: Generation.make(1),
+    sandbox,
     process: `daemon/${node}/boot/1/1`,
     label: labelOfCommand(["sh"])
   })
 
-/** A sample that is written but not committed: it holds the runtime's row and new history rows. */
+/** Buckets that were closed and are not committed: it holds the runtime's row and new history rows. */
 const openHistory = Effect.fnUntraced(function* ({ project }: SeededRuntime) {
-  const sample = yield* sampleOf(project, { values: { pids: 3 } })
-  const snapshots = yield* SnapshotStore
-  const history = yield* HistoryStore
+  yield* recordSample(project, candidate({ values: { pids: 3 } }))
+  const closing = sqlInside("update runtimes set refresh_epoch = refresh_epoch + 1")
+  const written = sqlInside("select 1 from resource_samples, resource_rollups")
   return yield* heldTransaction(
-    snapshots
-      .compareAndSet(sample)
-      .pipe(Effect.andThen(history.append(project, sample.startedAtMillis, sample.measured)))
+    Effect.map(Effect.andThen(closing, written), (rows) => assert.lengthOf(rows, 1))
   )
 })
 

@@ -8,12 +8,14 @@ import { RemovalRecords } from "../../../src/domain/removal/RemovalRecords.ts"
 import { layer } from "../../../src/infra/postgres/RemovalRecords.ts"
 import { Clone, clone } from "../../support/clone.ts"
 
-const lease = `insert into plugin_sandbox.execution_leases (id, project_id, generation, process, label, cancel)
-  values (gen_random_uuid(), $1::bigint, 1, 'p', 'sh', $2)`
+const lease = `insert into plugin_sandbox.execution_leases (id, project_id, generation, sandbox_id, process, label, cancel)
+  values (gen_random_uuid(), $1::bigint, 1, 'sb', 'p', 'sh', $2)`
+const claim = `insert into plugin_sandbox.repository_claims (project_id, repository, id, generation, sandbox_id, process)
+  values ($1::bigint, 'repository', gen_random_uuid(), 1, 'sb', 'p')`
 
 describe("RemovalRecords", () => {
   it.live(
-    "SP-DEL-10 clears every lease of the Project, tombstones too, and no other's; a rollback keeps them",
+    "SP-DEL-10 clears every lease and claim of the Project, tombstones too, and no other's; a rollback keeps them",
     () =>
       Effect.gen(function* () {
         const { admin } = yield* Clone
@@ -22,15 +24,18 @@ describe("RemovalRecords", () => {
         yield* admin(lease, [1n, "none"])
         yield* admin(lease, [1n, "verified"])
         yield* admin(lease, [2n, "none"])
+        yield* admin(claim, [1n])
+        yield* admin(claim, [2n])
         const projects = Effect.map(
-          admin("select project_id::int as p from plugin_sandbox.execution_leases order by 1"),
+          admin(`select project_id::int as p from plugin_sandbox.execution_leases
+            union all select project_id::int from plugin_sandbox.repository_claims order by 1`),
           (rows) => rows.map((row) => row["p"])
         )
         const clear = records.clearLeases(ProjectId.make(1))
         yield* Effect.exit(db.transaction("test", Effect.andThen(clear, Effect.fail("no"))))
-        assert.deepStrictEqual(yield* projects, [1, 1, 2])
+        assert.deepStrictEqual(yield* projects, [1, 1, 1, 2, 2])
         yield* db.transaction("test", clear)
-        assert.deepStrictEqual(yield* projects, [2])
+        assert.deepStrictEqual(yield* projects, [2, 2])
       }).pipe(Effect.provide(layer), Effect.provide(clone()))
   )
 

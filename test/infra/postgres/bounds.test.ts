@@ -30,6 +30,7 @@ const boundsOf: Readonly<Record<string, ReadonlyArray<number>>> = {
   "plugin_sandbox.live_operations": [Bounds.tenantProjectsMax],
   "plugin_sandbox.runtime_logs": [Bounds.runtimeLogRowsMax],
   "plugin_sandbox.execution_leases": [Bounds.projectLeasesMax, Bounds.cancelTombstonesKeptMin],
+  "plugin_sandbox.repository_claims": [Bounds.projectRepositoriesMax],
   "plugin_sandbox.resource_samples": [Bounds.minuteHistorySeconds, Bounds.historyPruneRowsMax],
   "plugin_sandbox.resource_rollups": [Bounds.hourHistorySeconds, Bounds.historyPruneRowsMax],
   "plugin_sandbox.history_deletions": [Bounds.historyPruneRowsMax]

@@ -6,9 +6,8 @@
  *     runtime_operations  (row_id identity)  receipts; they outlive machine and Project, so no foreign key
  *     live_operations                        queued and claimed ones, one a Project: 0021_operations.ts
  *     runtime_logs        (row_id identity)  newest 200 rows a Project
- *     execution_leases                       something runs inside the guest now
- *     resource_samples, resource_rollups     minute and hour buckets, natural key (project, metric, bucket)
- *     history_deletions                      Projects whose history is still to be deleted, in bounded passes
+ *     execution_leases, repository_claims    what is worked on now: 0021_leases.ts
+ *     resource_samples, resource_rollups, history_deletions, and the open buckets of runtimes: 0021_history.ts
  *     nodes                                  which node carries which guest
  *
  * timestamptz(3) everywhere: a value read by the daemon compares equal when it is written back.
@@ -16,21 +15,9 @@
 import { nodesMax } from "../../../domain/Bounds.ts"
 import type { Migration } from "../migrate.ts"
 import { boundedTable } from "./0001_core.ts"
+import { historyStatements, sampleColumns } from "./0021_history.ts"
+import { leaseObjects } from "./0021_leases.ts"
 import { operationFunctions } from "./0021_operations.ts"
-
-const metrics = `('cpu_usec', 'memory_bytes', 'memory_peak_bytes', 'disk_bytes', 'io_read_bytes', 'io_write_bytes', 'net_rx_bytes', 'net_tx_bytes', 'pids')`
-
-const historyTable = (name: string): string => `create table ${name} (
-  id bigint generated always as identity unique,
-  project_id bigint not null,
-  metric text not null check (metric in ${metrics}),
-  bucket timestamptz(0) not null,
-  minimum bigint not null,
-  maximum bigint not null,
-  total bigint not null,
-  samples int not null check (samples > 0),
-  primary key (project_id, metric, bucket)
-)`
 
 const statements = (): ReadonlyArray<string> => [
   `create table nodes (
@@ -50,12 +37,11 @@ const statements = (): ReadonlyArray<string> => [
     observed_reason text,
     recipe jsonb,
     refresh_epoch bigint not null default 0,
-    sample_started_at timestamptz(3),
-    sample jsonb,
     created_at timestamptz(3) not null default now(),
     changed_at timestamptz(3) not null default now(),
+    ${sampleColumns},
     check ((sandbox_id is null) = (recipe is null))
-  )`,
+  ) with (fillfactor = 50)`,
   // No index knows the state, so claim, progress and settlement are heap-only updates: room for them on each page.
   `create table runtime_operations (
     row_id bigint generated always as identity primary key,
@@ -110,27 +96,8 @@ const statements = (): ReadonlyArray<string> => [
     line text not null
   )`,
   `create index runtime_logs_by_project on runtime_logs (project_id, row_id)`,
-  // No foreign key: a lease must never wait for a lock on its runtime's row. Source: SP-LEASE-01.
-  `create table execution_leases (
-    id uuid primary key,
-    project_id bigint not null,
-    generation bigint not null,
-    process text not null,
-    label text not null,
-    cancel text not null default 'none' check (cancel in ('none', 'requested', 'verified')),
-    admitted_at timestamptz(3) not null default now(),
-    heartbeat_at timestamptz(3) not null default now()
-  )`,
-  `create index execution_leases_by_project on execution_leases (project_id)`,
-  `create index execution_leases_by_process on execution_leases (process)`,
-  historyTable("resource_samples"),
-  historyTable("resource_rollups"),
-  `create index resource_samples_by_bucket on resource_samples (bucket)`,
-  `create index resource_rollups_by_bucket on resource_rollups (bucket)`,
-  `create table history_deletions (
-    project_id bigint primary key,
-    requested_at timestamptz(3) not null default now()
-  )`,
+  ...leaseObjects,
+  ...historyStatements,
   ...operationFunctions
 ]
 
