@@ -168,6 +168,10 @@ export const removalPollMillis = 1_000
 // ---- reconciliation
 /** Runtimes that one statement of the reconcile sweep reads. */
 export const reconcilePageRows = 500
+/** How long the first, second, third and every later automatic recovery waits. Source: SP figures. */
+export const recoveryDelaysSeconds: ReadonlyArray<number> = [0, 30, 120, 600]
+/** A machine that has run for so long without a break is healthy, and the count begins anew. Source: SP figures. */
+export const recoveryHealthySeconds = 15 * 60
 
 // ---- API
 /** How often a watched operation's row is read again when no signal came; another process may carry it out. */

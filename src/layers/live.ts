@@ -8,6 +8,7 @@ import * as Layer from "effect/Layer"
 import type { SupervisorKind } from "../domain/guests/GuestSpec.ts"
 import { ProjectStore } from "../domain/host/ProjectStore.ts"
 import { OperationAlerts } from "../domain/operations/admission.ts"
+import type { ProjectId } from "../domain/Identity.ts"
 import { type NodeCapacity, Registry } from "../domain/registry/Registry.ts"
 import { makeRegistry } from "../domain/registry/makeRegistry.ts"
 import { openRegistry } from "../domain/registry/openRegistry.ts"
@@ -27,6 +28,7 @@ import * as LeaseStore from "../infra/postgres/LeaseStore.ts"
 import * as OperationRows from "../infra/postgres/OperationRows.ts"
 import * as OperationStore from "../infra/postgres/OperationStore.ts"
 import * as ProjectStoreAdapter from "../infra/postgres/ProjectStore.ts"
+import * as AutoRecoveryStore from "../infra/postgres/AutoRecoveryStore.ts"
 import * as RemovalRecords from "../infra/postgres/RemovalRecords.ts"
 import * as RuntimeLog from "../infra/postgres/RuntimeLog.ts"
 import * as RuntimeStore from "../infra/postgres/RuntimeStore.ts"
@@ -65,17 +67,28 @@ export const machine = (options: {
 /** Alerts of refused starts go to the host. One that cannot be raised must not hide the refusal. */
 const alerts = Layer.effect(
   OperationAlerts,
-  Effect.map(ProjectStore, (projects) => ({
-    startRefused: ({ action, code, message, project }) =>
+  Effect.map(ProjectStore, (projects) => {
+    const raise = (project: ProjectId, kind: string, message: string) =>
       projects
-        .raiseAlert({ project, kind: `${action}_refused`, message: `${code}: ${message}` })
+        .raiseAlert({ project, kind, message })
         .pipe(Effect.catch((failure) => Effect.logWarning(`an alert was not raised: ${failure.message}`)))
-  }))
+    return {
+      startRefused: ({ action, code, message, project }) =>
+        raise(project, `${action}_refused`, `${code}: ${message}`),
+      recoveriesFail: ({ attempts, project }) =>
+        raise(
+          project,
+          "recovery_fails",
+          `${attempts} automatic recoveries have not brought the machine up; they go on`
+        )
+    }
+  })
 )
 
 /** Every store of the plugin, on its handle. */
 export const stores = Layer.mergeAll(
   RuntimeStore.layer,
+  AutoRecoveryStore.layer,
   OperationStore.layer,
   OperationRows.layer,
   RuntimeLog.layer,

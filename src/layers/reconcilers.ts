@@ -17,6 +17,7 @@ import { Processes } from "../domain/Processes.ts"
 import { maintenanceLoop } from "../domain/registry/maintenance.ts"
 import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
 import { Registry } from "../domain/registry/Registry.ts"
+import { recoverRuntimes } from "../domain/operations/autoRecovery.ts"
 import { reconcileRuntimes } from "../domain/runtimes/reconciliation.ts"
 import { samplingLoop } from "../domain/sampling/sampleLoop.ts"
 
@@ -53,6 +54,7 @@ const sweep = Effect.gen(function* () {
   yield* executions.giveBackUnheld(own)
   yield* reconcileSandboxes
   yield* reconcileRuntimes(executions.isBusy)
+  yield* recoverRuntimes(registry.node)
   yield* sweepLeases(registry.node)
   yield* (yield* OperationEvents).wake
 })

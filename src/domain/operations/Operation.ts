@@ -126,6 +126,18 @@ export class Operation extends Schema.Class<Operation>("holdfast/Operation")({
   settledAtMillis: Schema.NullOr(Schema.Int)
 }) {}
 
+/** Whether its new machine has taken the old one's place in the runtime's row. */
+export const isSwitched = (operation: Pick<Operation, "flags">): boolean =>
+  operation.flags.includes("switched")
+
+/** Generation of the machine that the operation works on now: its new one's, once that has taken its place. */
+export const machineGenerationOf = (
+  operation: Pick<Operation, "flags" | "generation" | "newRecipe">
+): Generation =>
+  isSwitched(operation) && operation.newRecipe !== null
+    ? operation.newRecipe.generation
+    : operation.generation
+
 /** Name under which a machine is owed by receipts: its sandbox and the generation that it was built for. */
 export const machineOf = (recipe: Pick<MachineRecipe, "sandbox" | "generation">): string =>
   `${recipe.sandbox}/${recipe.generation}`

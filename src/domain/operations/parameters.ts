@@ -41,6 +41,9 @@ const imageFault = (image: string | undefined): string | null => {
     : `must not be longer than ${imageBytesMax} bytes`
 }
 
+/** Actions that make a machine as it is asked for. */
+const buildingActions: ReadonlyArray<OperationRequest["action"]> = ["provision", "rebuild"]
+
 const supervisorNames: ReadonlyArray<string> = ["auto", "bubblewrap", "unshare"]
 
 /** The first absurd parameter of a request, or null. Units and bounds: SP figures. */
@@ -50,8 +53,8 @@ export const findInvalidParameter = (request: OperationRequest): InvalidParamete
     ["requestKey", requestKey === removalRequestKey ? "is reserved for project deletion" : null],
     [
       "parameters",
-      action !== "provision" && parameterNames.some((name) => parameters[name] !== undefined)
-        ? `are taken by provision, not by ${action}`
+      !buildingActions.includes(action) && parameterNames.some((name) => parameters[name] !== undefined)
+        ? `are taken by provision and rebuild, not by ${action}`
         : null
     ],
     ["cpuMillis", outside(parameters.cpuMillis, runtimeCpuMillisMin, runtimeCpuMillisMax)],

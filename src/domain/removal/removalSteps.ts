@@ -6,28 +6,22 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { guestStopGraceMillis } from "../Bounds.ts"
-import { type AbsenceProof, describeProof } from "../guests/AbsenceProof.ts"
+import { describeProof } from "../guests/AbsenceProof.ts"
 import { HistoryStore } from "../history/HistoryStore.ts"
 import { RuntimeLog } from "../history/RuntimeLog.ts"
 import type { HostProjects } from "../host/Projects.ts"
 import type { SandboxId } from "../Identity.ts"
-import { finalizeProvenGone } from "../leases/settlement.ts"
-import { bindSteps, type MachineServices, quiesce, requireCarriedHere } from "../operations/machineSteps.ts"
+import { requireCarriedHere } from "../operations/machineRecipes.ts"
+import type { MachineServices } from "../operations/machineServices.ts"
 import type { Operation, OperationResult } from "../operations/Operation.ts"
 import type { OperationEvents } from "../operations/OperationEvents.ts"
 import { OperationRows } from "../operations/OperationStore.ts"
-import type {
-  ActionPlan,
-  RecordingError,
-  StepOutcome,
-  StepRecorder,
-  StepRefusal
-} from "../operations/plan.ts"
+import { type Act as StepAct, type ActionPlan, bindSteps } from "../operations/plan.ts"
 import { publishDurable } from "../operations/claims.ts"
-import { recordMachineAbsent } from "../operations/settlement.ts"
+import { deleteMachine } from "../operations/replaceSteps.ts"
+import { quiesce } from "../operations/stopSteps.ts"
 import { stopSandbox } from "../registry/lifecycle.ts"
 import { Registry } from "../registry/Registry.ts"
-import { deleteSandbox } from "../registry/removal.ts"
 import { Disks } from "../runtimes/Disks.ts"
 import type { MachineRecipe } from "../runtimes/Runtime.ts"
 import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
@@ -45,10 +39,7 @@ export type RemovalServices =
   | RemovalRecords
   | SandboxPaths
 
-type Act = (
-  operation: Operation,
-  recorder: StepRecorder
-) => Effect.Effect<StepOutcome, StepRefusal | RecordingError, RemovalServices>
+type Act = StepAct<RemovalServices>
 
 /** Machines of this node, each once. One that another node carries cannot be proved absent from here. */
 const machinesHere = Effect.fnUntraced(function* (
@@ -77,17 +68,11 @@ const stop: Act = Effect.fnUntraced(function* (operation, recorder) {
 
 /** Deletes one machine and answers the proof; none where its record was never admitted, so that nothing can be. */
 const proveMachineAbsent = Effect.fnUntraced(function* (operation: Operation, sandbox: SandboxId) {
-  const proof: Option.Option<AbsenceProof> = yield* deleteSandbox(sandbox, {
-    reason: "project",
-    actor: operation.requestKey
-  }).pipe(
-    Effect.asSome,
-    Effect.catchTag("SandboxNotFound", () => Effect.succeedNone)
+  const proof = yield* deleteMachine(
+    operation,
+    { sandbox },
+    { reason: "project", actor: operation.requestKey }
   )
-  if (Option.isSome(proof)) {
-    yield* recordMachineAbsent(operation.project, proof.value)
-    yield* finalizeProvenGone(proof.value)
-  }
   return Option.match(proof, {
     onNone: () => `${sandbox}: the node's registry never admitted it and has no state of it`,
     onSome: describeProof

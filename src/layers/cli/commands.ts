@@ -8,7 +8,7 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Ref from "effect/Ref"
 import { commandOptions, executionFlags, supervisorFlag } from "./executionFlags.ts"
-import { provision, start, stop } from "./lifecycleCommands.ts"
+import { provision, rebuild, recover, restart, start, stop } from "./lifecycleCommands.ts"
 import { node } from "./nodeCommands.ts"
 import { registry } from "./registryCommands.ts"
 import { ExitStatus, load, projectArgument, root, running, undefinedOr } from "./root.ts"
@@ -128,6 +128,9 @@ export const holdfast = root.pipe(
     provision,
     start,
     stop,
+    restart,
+    rebuild,
+    recover,
     exec,
     status,
     history,

@@ -18,7 +18,12 @@ import { type ProjectId, RequestKey } from "../../../src/domain/Identity.ts"
 import { admitOperation } from "../../../src/domain/operations/admission.ts"
 import { dispatch } from "../../../src/domain/operations/claims.ts"
 import { Executions } from "../../../src/domain/operations/Executions.ts"
-import { type Operation, settledStates } from "../../../src/domain/operations/Operation.ts"
+import {
+  type Operation,
+  type OperationAction,
+  type OperationRequest,
+  settledStates
+} from "../../../src/domain/operations/Operation.ts"
 import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { runCommand } from "../../../src/domain/operations/runCommand.ts"
 import { Processes } from "../../../src/domain/Processes.ts"
@@ -60,22 +65,30 @@ const machine = Layer.unwrap(
   })
 ).pipe(Layer.provideMerge(Identifiers.layer))
 
-const dispatching = Layer.effectDiscard(
+const registered = Layer.effectDiscard(
   Effect.gen(function* () {
-    const { current } = yield* Processes
-    const executions = yield* Executions
     const { node } = yield* Registry
     yield* (yield* RuntimeStore).registerNode({ id: node, name: "test" })
-    yield* Effect.forkScoped(dispatch(current, executions.take))
   })
 )
 
-/** Everything, with the dispatcher running. One for each file: every test makes its own Projects. */
-export const fixture = dispatching.pipe(
+/** Everything but somebody who claims. One for each file: every test makes its own Projects. */
+export const undispatched = registered.pipe(
   Layer.provideMerge(Domain.layer),
   Layer.provideMerge(Live.stores),
   Layer.provideMerge(Layer.mergeAll(machine, clone(8)))
 )
+
+const dispatching = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { current } = yield* Processes
+    const executions = yield* Executions
+    yield* Effect.forkScoped(dispatch(current, executions.take))
+  })
+)
+
+/** Everything, with the dispatcher running. */
+export const fixture = dispatching.pipe(Layer.provideMerge(undispatched))
 
 let names = 0
 
@@ -104,17 +117,19 @@ export const settled = (operation: Operation) =>
     )
   )
 
-export const ask = ({ caller, project }: Scene, action: "provision" | "start" | "stop") =>
-  Effect.map(
-    admitOperation(caller, {
-      project,
-      action,
-      requestKey: RequestKey.make(`${action}-${project}-${(names += 1)}`),
-      expectedGeneration: null,
-      parameters: action === "provision" ? { cpuMillis: 100, memoryMebibytes: 128 } : {}
-    }),
-    ({ operation }) => operation
-  )
+type Asked = Exclude<OperationAction, "delete">
+
+/** A request with a key of its own. */
+export const requestOf = (project: ProjectId, action: Asked): OperationRequest => ({
+  project,
+  action,
+  requestKey: RequestKey.make(`${action}-${project}-${(names += 1)}`),
+  expectedGeneration: null,
+  parameters: action === "provision" ? { cpuMillis: 100, memoryMebibytes: 128 } : {}
+})
+
+export const ask = ({ caller, project }: Scene, action: Asked) =>
+  Effect.map(admitOperation(caller, requestOf(project, action)), ({ operation }) => operation)
 
 /** A Project whose machine is up. */
 export const provisioned = Effect.gen(function* () {

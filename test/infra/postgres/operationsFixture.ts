@@ -63,7 +63,8 @@ export class RaisedAlerts extends Context.Service<RaisedAlerts, Array<RefusedSta
 const alerts = Layer.effect(
   OperationAlerts,
   Effect.map(RaisedAlerts, (raised) => ({
-    startRefused: (refused) => Effect.sync(() => void raised.push(refused))
+    startRefused: (refused) => Effect.sync(() => void raised.push(refused)),
+    recoveriesFail: () => Effect.void
   }))
 )
 

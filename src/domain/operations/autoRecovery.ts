@@ -1,0 +1,71 @@
+/**
+ * Starts machines again that are wanted running and are not: a guest that ended by itself, was lost to a reboot, or did
+ * not come up. It only asks for an operation, as a user would; an explicit stop or delete takes the place of one that
+ * has not begun. Source: SP figures (automatic recovery).
+ */
+import * as Effect from "effect/Effect"
+import { reconcilePageRows, recoveryDelaysSeconds } from "../Bounds.ts"
+import { type NodeId, RequestKey } from "../Identity.ts"
+import { admitOperation, OperationAlerts } from "./admission.ts"
+import { decideRecovery } from "./autoRecoveryDecision.ts"
+import { AutoRecoveryStore, type WatchedRuntime } from "./AutoRecoveryStore.ts"
+
+/** The same for everybody who sees the same runtime: asked twice, it is one operation. Source: SP-ADM-07. */
+const requestKeyOf = ({ attempts, generation, refreshEpoch }: WatchedRuntime) =>
+  RequestKey.make(`auto-recover:${generation}:${refreshEpoch}:${attempts}`)
+
+/** A refusal means that somebody else got in first; the next pass looks again. */
+const recover = Effect.fnUntraced(function* (runtime: WatchedRuntime) {
+  const store = yield* AutoRecoveryStore
+  const { attempts, generation, project } = runtime
+  const isAsked = yield* admitOperation("system", {
+    project,
+    action: "recover",
+    requestKey: requestKeyOf(runtime),
+    expectedGeneration: generation,
+    parameters: {}
+  }).pipe(
+    Effect.as(true),
+    Effect.catch((refusal) =>
+      Effect.as(
+        Effect.logWarning(`project ${project} was not recovered by itself: ${refusal.message}`),
+        false
+      )
+    )
+  )
+  if (!isAsked) return
+  yield* store.count(runtime)
+  if (attempts + 1 === recoveryDelaysSeconds.length) {
+    yield* (yield* OperationAlerts).recoveriesFail({ project, attempts: attempts + 1 })
+  }
+})
+
+const carryOut = Effect.fnUntraced(function* (runtime: WatchedRuntime) {
+  const store = yield* AutoRecoveryStore
+  const decision = decideRecovery(runtime)
+  switch (decision._tag) {
+    case "Nothing":
+      return
+    case "NoteRunning":
+      return yield* store.noteRunning(runtime)
+    case "Reset":
+      return yield* store.reset(runtime)
+    case "Schedule":
+      return yield* store.schedule(runtime, decision.delaySeconds)
+    case "Recover":
+      return yield* recover(runtime)
+  }
+})
+
+/** One pass over the runtimes of the node. */
+export const recoverRuntimes = Effect.fn("runtimes.recover")(function* (node: NodeId) {
+  const store = yield* AutoRecoveryStore
+  let after = 0
+  for (;;) {
+    const page = yield* store.watched({ node, after, limit: reconcilePageRows })
+    yield* Effect.forEach(page, carryOut, { discard: true })
+    const last = page.at(-1)
+    if (last === undefined || page.length < reconcilePageRows) return
+    after = last.project
+  }
+})

@@ -1,0 +1,25 @@
+/** What the steps of machines need; given once, when the plans are made. */
+import type { GuestSupervisor } from "../guests/GuestSupervisor.ts"
+import type { Identifiers } from "../Identifiers.ts"
+import type { HeldLeases } from "../leases/HeldLeases.ts"
+import type { LeaseStore } from "../leases/LeaseStore.ts"
+import type { RunState } from "../reclamation/RunState.ts"
+import type { Registry } from "../registry/Registry.ts"
+import type { Disks } from "../runtimes/Disks.ts"
+import type { RuntimeStore } from "../runtimes/RuntimeStore.ts"
+import type { OperationRows } from "./OperationStore.ts"
+import type { Act, UnboundSteps } from "./plan.ts"
+
+export type MachineServices =
+  | GuestSupervisor
+  | Registry
+  | RunState
+  | Disks
+  | Identifiers
+  | RuntimeStore
+  | OperationRows
+  | LeaseStore
+  | HeldLeases
+
+export type MachineAct = Act<MachineServices>
+export type MachineSteps = UnboundSteps<MachineServices>
