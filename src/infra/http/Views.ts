@@ -67,6 +67,7 @@ export const OperationView = Schema.Struct({
   project: ProjectId,
   action: OperationAction,
   requestId: RequestKey,
+  /** Of the machine that it works on; of its new machine, once that has taken the old one's place. */
   generation: Generation,
   initiator: Initiator,
   state: OperationState,

@@ -8,7 +8,7 @@ import type { DeletionRecord } from "../../domain/host/DeletionStore.ts"
 import type { Project } from "../../domain/host/ProjectStore.ts"
 import type { HistoryPoint } from "../../domain/history/History.ts"
 import type { ObservedLease } from "../../domain/leases/Lease.ts"
-import type { Operation } from "../../domain/operations/Operation.ts"
+import { machineGenerationOf, type Operation } from "../../domain/operations/Operation.ts"
 import type { Runtime } from "../../domain/runtimes/Runtime.ts"
 import type {
   BucketView,
@@ -45,7 +45,7 @@ export const operationView = (operation: Operation): OperationView => ({
   project: operation.project,
   action: operation.action,
   requestId: operation.requestKey,
-  generation: operation.generation,
+  generation: machineGenerationOf(operation),
   initiator: operation.initiator,
   state: operation.state,
   step: operation.step,
