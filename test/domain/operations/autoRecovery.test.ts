@@ -243,6 +243,10 @@ describe("operations/autoRecovery", () => {
         ])
         yield* sweep
         assert.deepStrictEqual(yield* recoveriesOf(scene), [])
+        const alerts = yield* admin("select kind from core.alerts where project_id = $1::bigint", [
+          BigInt(scene.project)
+        ])
+        assert.deepStrictEqual(alerts, [], "it is not even asked for")
       })
     )
 
