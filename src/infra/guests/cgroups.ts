@@ -79,6 +79,15 @@ export const ensureParents = (layout: CgroupLayout): void => {
   }
 }
 
+/**
+ * The group of version 2 that this process is in, as its own mount shows it; null where there is none.
+ * `memberships`: text of /proc/self/cgroup.
+ */
+export const ownGroup = (layout: CgroupLayout, memberships: string): string | null => {
+  const path = /^0::(\/.*)$/m.exec(memberships)?.[1]
+  return layout.version2 === null || path === undefined ? null : Path.resolve(layout.version2, `.${path}`)
+}
+
 export interface GuestLimits {
   readonly cpuMillis: number
   readonly memoryBytes: number

@@ -14,6 +14,8 @@ import { controlGroup, membersOf, tryRemove } from "./cgroups.ts"
 import { childrenOf, innerPid, isAlive, observeProcess, signalIfAlive } from "./kernel.ts"
 import { waitUntil } from "./waiting.ts"
 
+const { O_WRONLY } = Files.constants
+
 export interface ExecutionBond {
   readonly runner: ObservedProcess
   /** Ends every process of the execution; answers whether none is left. */
@@ -69,27 +71,45 @@ const killSession = (runner: ObservedProcess): Effect.Effect<boolean> =>
     })
   })
 
+/** Makes the group and moves the process into it; false, and there is no group, when process or guest is gone. */
+const moveInto = (group: string, pid: number): Effect.Effect<boolean> =>
+  Effect.callback<boolean>((resume) => {
+    const moved = (isMoved: boolean) => {
+      if (!isMoved) tryRemove(group)
+      resume(Effect.succeed(isMoved))
+    }
+    try {
+      Files.mkdirSync(group)
+      const members = Files.openSync(Path.join(group, "cgroup.procs"), O_WRONLY)
+      Files.write(members, String(pid), (error) => {
+        Files.closeSync(members)
+        moved(error === null)
+      })
+    } catch {
+      moved(false)
+    }
+  })
+
 /**
  * Binds a waiting runner. Undefined when it is gone, or when its pid has become somebody else's while it was moved:
- * then nothing of it runs.
+ * then nothing of it runs. The kernel may take ten milliseconds and more for a move, which the daemon does not stand
+ * still for.
  */
 export const bindRunner = (
   identity: GuestIdentity,
   channel: string,
   runner: ObservedProcess
-): ExecutionBond | undefined => {
-  const control = controlGroup(identity.groups)
-  if (control === null) return { runner, kill: killSession(runner), release: () => null }
-  const group = Path.join(control, channel)
-  Files.mkdirSync(group)
-  try {
-    Files.writeFileSync(Path.join(group, "cgroup.procs"), String(runner.pid))
-  } catch {
-    tryRemove(group)
-    return undefined
-  }
-  return isAlive(runner) ? groupBond(group, runner) : undefined
-}
+): Effect.Effect<ExecutionBond | undefined> =>
+  Effect.suspend(() => {
+    const control = controlGroup(identity.groups)
+    if (control === null) {
+      return Effect.succeed({ runner, kill: killSession(runner), release: () => null })
+    }
+    const group = Path.join(control, channel)
+    return Effect.map(moveInto(group, runner.pid), (isMoved) =>
+      isMoved && isAlive(runner) ? groupBond(group, runner) : undefined
+    )
+  })
 
 /** Ends a runner that was never bound. */
 export const killUnbound = (identity: GuestIdentity, runner: ObservedProcess): void => {

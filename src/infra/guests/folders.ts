@@ -2,6 +2,7 @@
  * Paths of one sandbox's private state, and the small records in it. The layout is drawn in
  * domain/reclamation/RunState.ts. A record that cannot be read is an error with a sentence of ours, never "absent".
  */
+import * as Files from "node:fs"
 import * as Path from "node:path"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -74,7 +75,10 @@ export type RunFile = typeof RunFile.Type
 const reader = <S extends Schema.ConstraintDecoder<unknown>>(name: string, schema: S) => {
   const decode = Schema.decodeUnknownResult(Schema.fromJsonString(schema))
   return (folder: SandboxFolder): S["Type"] | undefined => {
-    const text = readPrivateFile(Path.join(folder.directory, name), Bounds.runStateFileBytesMax)
+    const path = Path.join(folder.directory, name)
+    // Most looks find nothing, and an exception for each would take longer than all the rest of a look.
+    if (Files.lstatSync(path, { throwIfNoEntry: false }) === undefined) return undefined
+    const text = readPrivateFile(path, Bounds.runStateFileBytesMax)
     if (text === undefined) return undefined
     const decoded = decode(text, { onExcessProperty: "error" })
     if (Result.isFailure(decoded)) throw new PrivateFileRefused(`${name} has another form`)

@@ -34,6 +34,8 @@ export interface Ground {
   readonly capabilities: GuestCapabilities
   readonly bubblewrap: BubblewrapFeatures
   readonly filter: Uint8Array | null
+  /** The daemon's own group of version 2; null: none. */
+  readonly ownGroup: string | null
   readonly shell: LaunchShell
   readonly staging: Staging
   readonly userIds: UserIds
@@ -80,7 +82,10 @@ export const attemptAsync = <A>(
   run: () => Promise<A>
 ): Effect.Effect<A, GuestFailure> =>
   Effect.uninterruptible(
-    Effect.tryPromise({ try: run, catch: (error) => guestFailure(sandbox, step, errorName(error)) })
+    Effect.tryPromise({
+      try: run,
+      catch: (error) => guestFailure(sandbox, step, errorName(error))
+    })
   )
 
 export const folderIn = (ground: Ground, sandbox: SandboxId): SandboxFolder =>

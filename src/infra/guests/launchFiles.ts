@@ -8,11 +8,12 @@ import { PreparedLaunch } from "../../domain/guests/GuestFacts.ts"
 import type { OwnedGroup } from "../../domain/guests/AbsenceProof.ts"
 import type { GuestSpec } from "../../domain/guests/GuestSpec.ts"
 import type { GuestIdentity } from "../../domain/guests/GuestSupervisor.ts"
-import { ensureDirectory, replaceFile, syncDirectory } from "../filesystem/privateFiles.ts"
+import { ensureDirectory } from "../filesystem/privateFiles.ts"
 import { channelPipes } from "./agentLink.ts"
 import { accountFiles, agentFiles, agentScript, commandScript, environmentScript } from "./agentScript.ts"
+import { replaceFiles, syncDirectories, unnamed } from "./durableFiles.ts"
 import type { RunFile, SandboxFolder } from "./folders.ts"
-import { writeGuestFile } from "./guestFile.ts"
+import { fillGuestFile } from "./guestFile.ts"
 
 const openToEnter = 0o711
 const readableByAll = 0o444
@@ -38,10 +39,49 @@ export const launchPipes = (channels: ReadonlyArray<string>): ReadonlyArray<stri
 ]
 
 const markPrefix = "launching-"
+const markBlank = ".launching"
+
+/**
+ * What a launch makes for a sandbox of which nothing is there, to be made ahead: a file system takes its time to find
+ * a place for a new file, the more the busier it was. Files are empty and become the launch's when it writes them.
+ */
+export const launchBlanks = (
+  folder: SandboxFolder,
+  channels: ReadonlyArray<string>
+): {
+  readonly entered: ReadonlyArray<string>
+  readonly closed: ReadonlyArray<string>
+  readonly files: ReadonlyArray<string>
+  readonly pipes: ReadonlyArray<string>
+} => ({
+  entered: [folder.directory, folder.agentNew, folder.run],
+  closed: [folder.workspace, folder.scratch],
+  files: [
+    folder.lock,
+    folder.log,
+    folder.status,
+    folder.options,
+    folder.filter,
+    ...["spec.json", "run.json", "preparing.json", "identity.json"].map((name) =>
+      Path.join(folder.directory, unnamed(name))
+    ),
+    Path.join(folder.directory, markBlank),
+    ...[agentFiles.script, agentFiles.passwd, agentFiles.group, agentFiles.environment].map((name) =>
+      Path.join(folder.agentNew, name)
+    )
+  ],
+  pipes: launchPipes(channels).map((name) => Path.join(folder.agentNew, name))
+})
 
 /** File without which the attempt's program ends before it becomes anything. */
 export const launchMarkOf = (folder: SandboxFolder, attemptId: string): string =>
   Path.join(folder.directory, `${markPrefix}${attemptId}`)
+
+const makeMark = (folder: SandboxFolder, attemptId: string): void => {
+  const blank = Path.join(folder.directory, markBlank)
+  if (Files.existsSync(blank)) Files.renameSync(blank, launchMarkOf(folder, attemptId))
+  else Files.writeFileSync(launchMarkOf(folder, attemptId), "", { mode: ownerOnly })
+}
 
 /**
  * Gives every launch of the sandbox up that is still on its way to its cgroups. A look at the groups behind this sees
@@ -62,8 +102,9 @@ export const forgetFormer = async (folder: SandboxFolder): Promise<void> => {
   abandonLaunches(folder)
   const former = ["identity.json", "preparing.json"].map((name) => Path.join(folder.directory, name))
   if (!former.some((path) => Files.existsSync(path))) return
-  for (const path of former) Files.rmSync(path, { force: true })
-  await syncDirectory(folder.directory)
+  // A monitor's report of the former guest must not be read as the next one's.
+  for (const path of [...former, folder.status]) Files.rmSync(path, { force: true })
+  await syncDirectories([folder.directory])
 }
 
 /** Makes the private storage and gives it to the guest's user. `owner` is null where the daemon's own user is used. */
@@ -91,14 +132,18 @@ export const placeAgent = (options: {
   if (owner !== null)
     for (const pipe of agentPipes(options.channels)) Files.lchownSync(at(pipe), owner, owner)
   const accounts = accountFiles(options.innerUserId)
-  writeGuestFile(at(agentFiles.script), agentScript, { mode: readableByAll, owner: null })
-  writeGuestFile(at(agentFiles.passwd), accounts.passwd, { mode: readableByAll, owner: null })
-  writeGuestFile(at(agentFiles.group), accounts.group, { mode: readableByAll, owner: null })
+  fillGuestFile(at(agentFiles.script), agentScript, { mode: readableByAll, owner: null })
+  fillGuestFile(at(agentFiles.passwd), accounts.passwd, { mode: readableByAll, owner: null })
+  fillGuestFile(at(agentFiles.group), accounts.group, { mode: readableByAll, owner: null })
   const environment = environmentScript(spec.environment)
-  writeGuestFile(at(agentFiles.environment), environment, { owner })
+  fillGuestFile(at(agentFiles.environment), environment, { owner })
   if (spec.argv.length > 0) {
-    const main = commandScript({ argv: spec.argv, environment: {}, workingDirectory: "/workspace" })
-    writeGuestFile(at(agentFiles.main), main, { owner })
+    const main = commandScript({
+      argv: spec.argv,
+      environment: {},
+      workingDirectory: "/workspace"
+    })
+    fillGuestFile(at(agentFiles.main), main, { owner })
   }
   Files.rmSync(folder.agent, { recursive: true, force: true })
   Files.renameSync(folder.agentNew, folder.agent)
@@ -106,7 +151,10 @@ export const placeAgent = (options: {
 
 const json = (value: unknown): string => `${JSON.stringify(value)}\n`
 
-/** Makes the launch durable: from here on a crash leaves what recovery needs to find and end everything of it. */
+/**
+ * Makes the launch durable: from then on a crash leaves what recovery needs to find and end everything of it. Nothing may
+ * be spawned before.
+ */
 export const publishPreparing = async (options: {
   readonly folder: SandboxFolder
   readonly spec: GuestSpec
@@ -127,22 +175,29 @@ export const publishPreparing = async (options: {
     groups: options.groups
   })
   const { cpuMillis, disk, image, memoryBytes, processesMax } = spec
-  const launch = { version: 1, sandbox, generation, image, disk, cpuMillis, memoryBytes, processesMax }
-  // A monitor's report of the former guest must not be read as this one's.
-  Files.rmSync(folder.status, { force: true })
-  Files.writeFileSync(launchMarkOf(folder, attemptId), "", { mode: ownerOnly })
-  await Promise.all([
-    replaceFile(folder.directory, "spec.json", json(launch)),
-    replaceFile(folder.directory, "run.json", json(run)),
-    replaceFile(folder.directory, "preparing.json", json(preparing))
+  const launch = {
+    version: 1,
+    sandbox,
+    generation,
+    image,
+    disk,
+    cpuMillis,
+    memoryBytes,
+    processesMax
+  }
+  makeMark(folder, attemptId)
+  await replaceFiles(folder.directory, [
+    ["spec.json", json(launch)],
+    ["run.json", json(run)],
+    ["preparing.json", json(preparing)]
   ])
-  await Promise.all([syncDirectory(folder.directory), syncDirectory(Path.dirname(folder.directory))])
+  await syncDirectories([folder.directory, Path.dirname(folder.directory)])
 }
 
 /** Makes the guest's binding durable. preparing.json goes behind it, so that one of the two is always there. */
 export const publishIdentity = async (folder: SandboxFolder, identity: GuestIdentity): Promise<void> => {
-  await replaceFile(folder.directory, "identity.json", json(identity))
-  await syncDirectory(folder.directory)
+  await replaceFiles(folder.directory, [["identity.json", json(identity)]])
+  await syncDirectories([folder.directory])
   for (const path of [
     Path.join(folder.directory, "preparing.json"),
     launchMarkOf(folder, identity.attemptId)

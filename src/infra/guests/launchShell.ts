@@ -13,6 +13,8 @@ import { programEnvironment } from "./programs.ts"
 
 /** A program that runs on by itself, and where its descriptors lead. */
 export interface StartedProgram {
+  /** Lines of script that are done first, by the process that then becomes the program. */
+  readonly first: string
   readonly argv: ReadonlyArray<string>
   /** One variable beside the programs' own environment. */
   readonly mark: readonly [name: string, value: string]
@@ -29,6 +31,8 @@ export interface LaunchShell {
   readonly run: (argv: ReadonlyArray<string>) => Effect.Effect<number | undefined>
   /** Starts a program in a session of its own; its pid. Undefined: the shell died, and whether it started is not known. */
   readonly start: (program: StartedProgram) => Effect.Effect<number | undefined>
+  /** Has a line of script done in the background, without an answer. A shell that died does not do it. */
+  readonly begin: (line: string) => void
 }
 
 const closeOnExec = 0o2000000
@@ -68,7 +72,8 @@ const spawnShell = (strays: ReadonlyArray<number>): ChildProcess => {
   }
 }
 
-const quote = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
+/** One word of script. */
+export const quote = (word: string): string => `'${word.replaceAll("'", "'\\''")}'`
 
 const words = (argv: ReadonlyArray<string>): string => argv.map(quote).join(" ")
 
@@ -81,7 +86,7 @@ const runAct =
     `(${words(argv)} </dev/null >/dev/null 2>&1; echo ${order} $?) &`
 
 /** The pipe is opened for both ways first: an open for reading alone would wait for a daemon that may have died. */
-const startAct = ({ argv, mark, output, pipe, read, written }: StartedProgram): Act => {
+const startAct = ({ argv, first, mark, output, pipe, read, written }: StartedProgram): Act => {
   const redirections = [
     `</dev/null >${quote(output)} 2>&1`,
     ...written.map(([to, file]) => `${to}>${quote(file)}`),
@@ -89,7 +94,7 @@ const startAct = ({ argv, mark, output, pipe, read, written }: StartedProgram): 
     ...(pipe === null ? [] : [`9<>${quote(pipe[1])} ${pipe[0]}<${quote(pipe[1])} 9<&-`])
   ].join(" ")
   return (order) =>
-    `(export ${mark[0]}=${quote(mark[1])}; exec setsid ${words(argv)}) ${redirections} & echo ${order} $!`
+    `(export ${mark[0]}=${quote(mark[1])}; ${first} exec setsid ${words(argv)}) ${redirections} & echo ${order} $!`
 }
 
 type Answered = (answer: number | undefined) => void
@@ -151,6 +156,10 @@ export const makeLaunchShell = (
       })
     yield* Effect.addFinalizer(() => Effect.sync(() => living?.child.stdin?.end()))
     return {
+      begin: (line) => {
+        living ??= open()
+        living.child.stdin?.write(`(${line}) </dev/null >/dev/null 2>&1 &\n`)
+      },
       run: (argv) => ask(runAct(argv)),
       start: (program) => ask(startAct(program))
     }

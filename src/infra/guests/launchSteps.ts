@@ -29,7 +29,15 @@ import {
 } from "./ground.ts"
 import { type GuestRoot, rootEntries } from "./guestRoot.ts"
 import { childrenOf, isAlive, readBootId, signalIfAlive } from "./kernel.ts"
-import { findInit, startLaunch, type StartedLaunch, writeLaunch } from "./launcher.ts"
+import {
+  findInit,
+  type LaunchOptions,
+  moveInPlace,
+  openHold,
+  startLaunch,
+  type StartedLaunch,
+  writeLaunch
+} from "./launcher.ts"
 import {
   abandonLaunches,
   forgetFormer,
@@ -69,7 +77,12 @@ const planOf = (ground: Ground, root: GuestRoot, spec: GuestSpec): LaunchPlan =>
   const bond = ground.capabilities.limits === "cgroup" ? "group" : "session"
   const command = ["/bin/sh", `${agentMount}/${agentFiles.script}`, "serve", bond, signals]
   return ground.capabilities.supervisor === "bubblewrap"
-    ? bubblewrapPlan({ root, command, features: ground.bubblewrap, hasFilter: ground.filter !== null })
+    ? bubblewrapPlan({
+        root,
+        command,
+        features: ground.bubblewrap,
+        hasFilter: ground.filter !== null
+      })
     : unsharePlan({ root, command })
 }
 
@@ -87,7 +100,7 @@ const giveDisk = (spec: GuestSpec, owner: number | null) =>
     if (status !== 0) return yield* guestFailure(sandbox, "give the disk to the guest's user", "chown failed")
   })
 
-interface Prepared {
+interface Binding {
   readonly folder: SandboxFolder
   readonly groups: ReadonlyArray<OwnedGroup>
   readonly userId: number
@@ -95,7 +108,41 @@ interface Prepared {
   readonly channels: ReadonlyArray<string>
 }
 
-/** Everything up to the durable preparing.json. The former guest is gone and its groups are removed. */
+interface Prepared extends Binding {
+  readonly options: LaunchOptions
+}
+
+/** Makes the guest's files and what the supervisor's program reads at its start. */
+const writeFiles = (ground: Ground, spec: GuestSpec, binding: Binding) =>
+  Effect.gen(function* () {
+    const { channels, folder, groups, userId } = binding
+    const { attemptId, sandbox } = spec
+    const owner = ground.userIds.isPrivate ? userId : null
+    yield* attempt(sandbox, "make the guest's files", () => {
+      makeStorage(folder, owner)
+      placeAgent({ folder, spec, channels, owner, innerUserId: innerUserIdOf(ground) })
+    })
+    const plan = yield* attempt(sandbox, "read the image", () =>
+      planOf(ground, rootOf(ground, folder, spec), spec)
+    )
+    const options: LaunchOptions = {
+      shell: ground.shell,
+      sandbox,
+      folder,
+      groups,
+      plan,
+      mark: launchMarkOf(folder, attemptId),
+      filter: ground.filter,
+      enter: ground.staging.enter(userId)
+    }
+    yield* attempt(sandbox, "write the launch's files", () => writeLaunch(options))
+    return options
+  })
+
+/**
+ * Everything up to the durable preparing.json, whose disk is waited for while the guest's files are made. The former
+ * guest is gone and its groups are removed.
+ */
 export const prepare = (
   ground: Ground,
   spec: GuestSpec,
@@ -109,20 +156,20 @@ export const prepare = (
     yield* Effect.forEach(former, (group) => removeGroup(group.path), { discard: true })
     const userId = ground.userIds.take(sandbox, readRun(folder)?.userId ?? null)
     if (userId === undefined) return yield* guestFailure(sandbox, "choose the guest's user", "none is free")
-    const owner = ground.userIds.isPrivate ? userId : null
-    yield* giveDisk(spec, owner)
-    yield* attempt(sandbox, "make the guest's files", () => {
-      makeStorage(folder, owner)
-      placeAgent({ folder, spec, channels, owner, innerUserId: innerUserIdOf(ground) })
-    })
+    yield* giveDisk(spec, ground.userIds.isPrivate ? userId : null)
     const groups = yield* attempt(sandbox, "make the guest's cgroups", () =>
       createGroups(ground.layout, sandbox, spec)
     )
-    const bootId = readBootId()
-    yield* attemptAsync(sandbox, "publish preparing.json", () =>
-      publishPreparing({ folder, spec, bootId, userId, groups })
+    if (ground.ownGroup !== null && groups.length > 0) ground.shell.begin(moveInPlace(ground.ownGroup))
+    const binding: Binding = { folder, groups, userId, bootId: readBootId(), channels }
+    const durable = attemptAsync(sandbox, "publish preparing.json", () =>
+      publishPreparing({ ...binding, spec })
     )
-    return { folder, groups, userId, bootId, channels }
+    // Not to be interrupted: a record that is still under way must not outlive the owner lock.
+    const [, options] = yield* Effect.uninterruptible(
+      Effect.all([durable, writeFiles(ground, spec, binding)], { concurrency: 2 })
+    )
+    return { ...binding, options }
   })
 type FormerGroups = ReadonlyArray<OwnedGroup>
 
@@ -132,19 +179,18 @@ const launchTrouble = (started: StartedLaunch): string =>
     : "the supervisor's program has ended; its words are in launch.log of the sandbox's folder"
 
 /** Waits until init is there and held, and makes its binding durable. */
-const recordGuest = (
-  ground: Ground,
-  spec: GuestSpec,
-  prepared: Prepared,
-  plan: LaunchPlan,
-  started: StartedLaunch
-) =>
+const recordGuest = (ground: Ground, spec: GuestSpec, prepared: Prepared, started: StartedLaunch) =>
   Effect.gen(function* () {
     const { attemptId, generation, runId, sandbox } = spec
     const { bootId, folder, groups, userId } = prepared
+    const { plan } = prepared.options
     yield* waitUntil(
       () => !isAlive(started.monitor) || findInit(folder, plan, started.monitor) !== undefined,
-      { watch: null, pollMillis: Bounds.guestPollMillis, millisMax: Bounds.guestLaunchMillisMax }
+      {
+        watch: folder.status,
+        pollMillis: Bounds.guestPollMillis,
+        millisMax: Bounds.guestLaunchMillisMax
+      }
     )
     const init = findInit(folder, plan, started.monitor)
     if (init === undefined) {
@@ -174,26 +220,12 @@ export const launch = (ground: Ground, spec: GuestSpec, prepared: Prepared) =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
       const { sandbox } = spec
-      const { folder, groups, userId } = prepared
-      const plan = yield* attempt(sandbox, "read the image", () =>
-        planOf(ground, rootOf(ground, folder, spec), spec)
-      )
-      const options = {
-        shell: ground.shell,
-        sandbox,
-        folder,
-        groups,
-        plan,
-        mark: launchMarkOf(folder, spec.attemptId),
-        filter: ground.filter,
-        enter: ground.staging.enter(userId)
-      }
-      const holder = yield* attempt(sandbox, "write the launch's files", () => writeLaunch(options))
-      const started = yield* startLaunch(options, holder)
+      const holder = yield* attempt(sandbox, "hold the launch", () => openHold(prepared.folder))
+      const started = yield* startLaunch(prepared.options, holder)
       if (started === undefined) {
         return yield* guestFailure(sandbox, "launch", "the supervisor's program could not be started")
       }
-      return yield* restore(recordGuest(ground, spec, prepared, plan, started)).pipe(
+      return yield* restore(recordGuest(ground, spec, prepared, started)).pipe(
         Effect.onError(() => Effect.sync(() => signalIfAlive(started.monitor, "SIGKILL")))
       )
     })

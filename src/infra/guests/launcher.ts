@@ -14,7 +14,7 @@ import { agentFiles } from "./agentScript.ts"
 import { readStatus, type SandboxFolder } from "./folders.ts"
 import { childrenOf, innerPid, observeProcess } from "./kernel.ts"
 import { descriptors, type LaunchPlan } from "./launchPlan.ts"
-import type { LaunchShell } from "./launchShell.ts"
+import { type LaunchShell, quote } from "./launchShell.ts"
 import { launchMark } from "./witnesses.ts"
 
 const ownerOnly = 0o600
@@ -24,18 +24,18 @@ export const joinRefused = 97
 /** Status of a launch that was given up before it had joined. */
 const launchAbandoned = 96
 
-/** The look at the mark comes behind the joins: whoever takes the mark away and then looks at the groups misses nobody. */
-const joinScript = `mark=$1 count=$2
-shift 2
-while [ "$count" -gt 0 ]; do
-  echo $$ >"$1/cgroup.procs" || exit ${joinRefused}
-  shift
-  count=$((count - 1))
-done
-[ -z "$mark" ] || [ -e "$mark" ] || exit ${launchAbandoned}
-exec "$@"`
+/**
+ * Script that puts whoever does it into the groups (0 stands for the writer), and ends it when the mark is gone by then;
+ * null: no mark. The look at the mark comes behind the joins: whoever takes the mark away and then looks at the groups
+ * misses nobody.
+ */
+export const joinScript = (mark: string | null, groups: ReadonlyArray<string>): string =>
+  [
+    ...groups.map((group) => `echo 0 >${quote(`${group}/cgroup.procs`)} || exit ${joinRefused};`),
+    ...(mark === null ? [] : [`[ -e ${quote(mark)} ] || exit ${launchAbandoned};`])
+  ].join(" ")
 
-/** The shell and words that put a program into the groups before it runs, unless the mark is gone by then; null: no mark. */
+/** A shell and words that do the same before they become the program. */
 export const joining = (
   mark: string | null,
   groups: ReadonlyArray<string>,
@@ -43,13 +43,17 @@ export const joining = (
 ): readonly [string, ...ReadonlyArray<string>] => [
   "/bin/sh",
   "-c",
-  joinScript,
+  `${joinScript(mark, groups)} exec "$@"`,
   "holdfast-launch",
-  mark ?? "",
-  String(groups.length),
-  ...groups,
   ...argv
 ]
+
+/**
+ * Script that moves its process into the group that it is in. Nothing changes by it, but the kernel waits before a move
+ * until every processor has passed a quiet moment, ten milliseconds and more on an idle machine, and does not wait
+ * again for the moves right behind. Begun while a launch is still written, it takes that wait off the launch's joins.
+ */
+export const moveInPlace = (group: string): string => `echo 0 >${quote(`${group}/cgroup.procs`)}`
 
 export interface StartedLaunch {
   readonly monitor: ObservedProcess
@@ -74,11 +78,8 @@ const { O_NONBLOCK, O_RDWR } = Files.constants
 
 const holdOf = (folder: SandboxFolder): string => Path.join(folder.agent, agentFiles.hold)
 
-/**
- * Writes what the program reads at its start and opens the pipe "hold", which must be there; answers its descriptor.
- * Throws where the disk refuses.
- */
-export const writeLaunch = ({ filter, folder, plan }: LaunchOptions): number => {
+/** Writes what the program reads at its start. Throws where the disk refuses. */
+export const writeLaunch = ({ filter, folder, plan }: LaunchOptions): void => {
   const files = [
     [folder.log, ""],
     [folder.status, ""],
@@ -86,8 +87,24 @@ export const writeLaunch = ({ filter, folder, plan }: LaunchOptions): number => 
     ...(filter === null ? [] : [[folder.filter, filter] as const])
   ] as const
   for (const [path, content] of files) Files.writeFileSync(path, content, { flag: "w", mode: ownerOnly })
-  return Files.openSync(holdOf(folder), O_RDWR | O_NONBLOCK)
 }
+
+/** Opens the pipe "hold", which must be there; answers its descriptor, for `startLaunch` to close. */
+export const openHold = (folder: SandboxFolder): number => Files.openSync(holdOf(folder), O_RDWR | O_NONBLOCK)
+
+/**
+ * What comes before the program. The shell's own process joins the groups, which saves one program; where there are
+ * none, the look at the mark is left to a process that carries the launch's variable already, since nothing else shows
+ * it to whoever has taken the mark away.
+ */
+export const entering = (
+  mark: string | null,
+  groups: ReadonlyArray<string>,
+  argv: ReadonlyArray<string>
+): { readonly first: string; readonly argv: ReadonlyArray<string> } =>
+  groups.length === 0
+    ? { first: "", argv: joining(mark, groups, argv) }
+    : { first: joinScript(mark, groups), argv }
 
 /** Closes the pipe once, by the caller or at the latest with the scope, and removes what only the launch reads. */
 const releasing = (folder: SandboxFolder, holder: number): Effect.Effect<() => void, never, Scope.Scope> =>
@@ -118,7 +135,7 @@ export const startLaunch = (
     const release = yield* releasing(folder, holder)
     const paths = groups.map((group) => group.path)
     const pid = yield* shell.start({
-      argv: joining(mark, paths, [...options.enter, ...plan.argv]),
+      ...entering(mark, paths, [...options.enter, ...plan.argv]),
       mark: [launchMark, sandbox],
       output: folder.log,
       written: [[descriptors.status, folder.status]],

@@ -12,26 +12,20 @@ const { O_CREAT, O_NOFOLLOW, O_RDWR } = Files.constants
 const heldElsewhere = 75
 
 /**
- * Arguments: a directory, the number of its pipes and their names, for each lock; or nothing, for a lock alone. The
- * locks are the descriptors from 3 on. Nothing is touched before its lock is held.
+ * Arguments: the number of locks, which are the descriptors from 3 on; then a directory and the names of its pipes, or
+ * nothing. Nothing is touched before every lock is held.
  */
-const script = `lock=3
-while
+const script = `lock=3 count=$1
+shift
+while [ $count -gt 0 ]; do
   flock -n -E ${heldElsewhere} $lock || exit $?
-  [ $# -gt 0 ]
-do
-  [ ! -e "$1" ] || rm -rf -- "$1"
-  mkdir -m 711 -- "$1" && cd -- "$1" || exit 1
-  count=$2 names=
-  shift 2
-  while [ $count -gt 0 ]; do
-    names="$names $1" count=$((count - 1))
-    shift
-  done
-  mkfifo -m 600 -- $names || exit 1
-  [ $# -gt 0 ] || exit 0
-  lock=$((lock + 1))
-done`
+  lock=$((lock + 1)) count=$((count - 1))
+done
+[ $# -gt 0 ] || exit 0
+[ ! -e "$1" ] || rm -rf -- "$1"
+mkdir -m 711 -- "$1" && cd -- "$1" || exit 1
+shift
+exec mkfifo -m 600 -- "$@"`
 
 export type LockOutcome = "held" | "taken elsewhere" | "failed"
 
@@ -42,17 +36,17 @@ export interface PipesWanted {
 }
 
 /**
- * Takes the locks on open files, and makes for each the pipes once it is held, by one program. The locks stay with the
- * descriptors, also those that were taken before one failed. Paths are absolute, names without blanks.
+ * Takes the locks on open files, and makes the pipes once they are held, by one program. The locks stay with the
+ * descriptors, also those that were taken before one failed.
  */
 export const lockDescriptors = (
   descriptors: ReadonlyArray<number>,
-  pipes: ReadonlyArray<PipesWanted>
+  pipes: PipesWanted | null
 ): Effect.Effect<LockOutcome> => {
-  const wanted = pipes.flatMap(({ directory, names }) => [directory, String(names.length), ...names])
+  const wanted = pipes === null ? [] : [pipes.directory, ...pipes.names]
   return Effect.map(
     runProgram({
-      argv: ["/bin/sh", "-c", script, "holdfast-lock", ...wanted],
+      argv: ["/bin/sh", "-c", script, "holdfast-lock", String(descriptors.length), ...wanted],
       stdio: ["ignore", "ignore", "ignore", ...descriptors]
     }),
     ({ status }) => (status === 0 ? "held" : status === heldElsewhere ? "taken elsewhere" : "failed")
@@ -69,5 +63,6 @@ export const takeOwnerLock = (
       Effect.sync(() => Files.openSync(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)),
       (opened) => Effect.sync(() => Files.closeSync(opened))
     )
-    return yield* lockDescriptors([descriptor], pipes === null ? [] : [pipes])
+    // To its end: a program that is killed half way may leave a child that holds the lock for a moment longer.
+    return yield* Effect.uninterruptible(lockDescriptors([descriptor], pipes))
   })

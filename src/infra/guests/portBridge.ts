@@ -17,7 +17,7 @@ import type { SandboxFolder } from "./folders.ts"
 import { attempt, folderIn, type Ground, guestFailure, ownerOf } from "./ground.ts"
 import { observeProcess, readIfThere, signalIfAlive } from "./kernel.ts"
 import { writeGuestFile } from "./guestFile.ts"
-import { joining } from "./launcher.ts"
+import { joinScript } from "./launcher.ts"
 import { waitUntil } from "./waiting.ts"
 import { findWitnesses, launchMark } from "./witnesses.ts"
 
@@ -135,7 +135,8 @@ const startBridge = (ground: Ground, identity: GuestIdentity, name: string, addr
     const place = ["/bin/sh", "-c", inDirectory, "holdfast-bridge", ground.staging.seenAt(folder.ports)]
     const paths = groups.map((group) => group.path)
     const started = yield* ground.shell.start({
-      argv: joining(null, paths, [...ground.staging.enter(userId, init.pid), ...place, ...bridge]),
+      first: joinScript(null, paths),
+      argv: [...ground.staging.enter(userId, init.pid), ...place, ...bridge],
       mark: [launchMark, sandbox],
       output: folder.bridgeLog,
       written: [],

@@ -18,7 +18,7 @@ import { type CgroupLayout, createGroups, detectLayout, ensureParents, noCgroups
 import { folderAt, probePrefix, readStatus, runtimeDirectory, type SandboxFolder } from "./folders.ts"
 import { rootEntries } from "./guestRoot.ts"
 import { isAlive } from "./kernel.ts"
-import { findInit, joining, startLaunch, writeLaunch } from "./launcher.ts"
+import { findInit, joining, openHold, startLaunch, writeLaunch } from "./launcher.ts"
 import type { LaunchPlan } from "./launchPlan.ts"
 import { type LaunchShell, makeLaunchShell } from "./launchShell.ts"
 import { architectureOf, denyProgram } from "./seccomp.ts"
@@ -132,7 +132,8 @@ const runPlan = (
         filter
       }
       yield* shell.run(["mkfifo", "-m", "600", Path.join(folder.agent, agentFiles.hold)])
-      const started = yield* startLaunch(options, yield* Effect.sync(() => writeLaunch(options)))
+      yield* Effect.sync(() => writeLaunch(options))
+      const started = yield* startLaunch(options, yield* Effect.sync(() => openHold(folder)))
       if (started === undefined) return undefined
       const { monitor } = started
       const waiting = { watch: null, pollMillis: 2, millisMax: Bounds.supervisorProbeMillisMax }
@@ -244,7 +245,10 @@ export const probeMachine = (
     }
     if (staging._tag === "Failure") {
       const reason = staging.failure.message
-      return { surroundings: plain, results: kinds.map((kind) => ProbeResult.Fails({ kind, why: reason })) }
+      return {
+        surroundings: plain,
+        results: kinds.map((kind) => ProbeResult.Fails({ kind, why: reason }))
+      }
     }
     const results: Array<ProbeResult> = []
     let surroundings = plain

@@ -28,7 +28,7 @@ import type { SandboxId } from "../../domain/Identity.ts"
 import { ensureDirectory, errorName } from "../filesystem/privateFiles.ts"
 import { askAgent, channelNames, signalMain } from "./agentLink.ts"
 import { removeGroup, setFrozen } from "./cgroupControl.ts"
-import { controlGroup, groupPaths } from "./cgroups.ts"
+import { controlGroup, groupPaths, ownGroup } from "./cgroups.ts"
 import { endUnderGate } from "./ending.ts"
 import { executeAt } from "./execution.ts"
 import { disksDirectory, readIdentity, readPreparing, readTombstone, runtimeDirectory } from "./folders.ts"
@@ -43,6 +43,7 @@ import {
   observe,
   requireRunning
 } from "./ground.ts"
+import { readIfThere } from "./kernel.ts"
 import { makeKits } from "./launchKits.ts"
 import { makeFolder } from "./launchFiles.ts"
 import { takeOwnerLock } from "./ownerLock.ts"
@@ -106,7 +107,7 @@ const makeGround = (options: SupervisorOptions): Effect.Effect<Ground, Superviso
     })
     const channelName = channelNames()
     const env = yield* surroundings.shell.run(["/usr/bin/env", "--default-signal=INT,QUIT", "true"])
-    const kits = yield* makeKits(stateDirectory, channelName)
+    const kits = yield* makeKits({ stateDirectory, channelName, shell: surroundings.shell })
     const desks: Ground["desks"] = new Map()
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
@@ -125,6 +126,7 @@ const makeGround = (options: SupervisorOptions): Effect.Effect<Ground, Superviso
       kits,
       envResetsSignals: env === 0,
       layout: surroundings.layout,
+      ownGroup: ownGroup(surroundings.layout, readIfThere("/proc/self/cgroup") ?? ""),
       shell: surroundings.shell,
       capabilities: choice.capabilities,
       bubblewrap: surroundings.bubblewrap,
@@ -190,7 +192,10 @@ const setPaused = (ground: Ground, paused: boolean): GuestSupervisor["Service"][
     }
     const control = controlGroup(observation.identity.groups)
     if (control === null) {
-      return yield* new GuestCallUnsupported({ call, why: "the daemon may not use cgroups on this machine" })
+      return yield* new GuestCallUnsupported({
+        call,
+        why: "the daemon may not use cgroups on this machine"
+      })
     }
     if ((observation._tag === "Paused") === paused) return
     if (!(yield* setFrozen(control, paused))) {

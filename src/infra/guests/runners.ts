@@ -80,7 +80,7 @@ const makeRunner = (link: AgentLink): Effect.Effect<Runner, GuestFailure> =>
       )
     }
     const runner = findRunner(link.identity, Number(words[0]))
-    const bond = runner === undefined ? undefined : bindRunner(link.identity, channel, runner)
+    const bond = runner === undefined ? undefined : yield* bindRunner(link.identity, channel, runner)
     if (bond === undefined)
       return yield* executionFailure(link, "the command's runner ended before it could be bound")
     return { bond, files: filesOf(link, channel), done: link.expect("done", channel) }

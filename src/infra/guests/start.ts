@@ -31,11 +31,12 @@ const takeLock = (
   spec: GuestSpec
 ): Effect.Effect<ReadonlyArray<string>, StartError, Scope.Scope> =>
   Effect.gen(function* () {
-    const kit = Files.existsSync(folder.lock) ? undefined : ground.kits.takeReady()
+    const kit = Files.existsSync(folder.directory) ? undefined : ground.kits.takeReady()
     if (kit !== undefined && placeKit(kit, folder)) {
       yield* Effect.addFinalizer(() => Effect.sync(() => Files.closeSync(kit.descriptor)))
       return kit.channels
     }
+    yield* attempt(spec.sandbox, "make the sandbox's folder", () => makeFolder(folder))
     const channels = Array.from({ length: Bounds.executionChannelsMadeMax }, ground.channelName)
     const lock = yield* takeOwnerLock(folder.lock, {
       directory: folder.agentNew,
@@ -81,7 +82,6 @@ const launchLocked = (ground: Ground, spec: GuestSpec): Effect.Effect<GuestIdent
     Effect.gen(function* () {
       const { sandbox } = spec
       const folder = folderIn(ground, sandbox)
-      yield* attempt(sandbox, "make the sandbox's folder", () => makeFolder(folder))
       const channels = yield* takeLock(ground, folder, spec)
       const { adopted, formerGroups } = yield* decide(ground, spec)
       if (adopted !== null) return adopted
@@ -98,9 +98,12 @@ const launchLocked = (ground: Ground, spec: GuestSpec): Effect.Effect<GuestIdent
 export const startUnderGate = (ground: Ground, spec: GuestSpec): Effect.Effect<GuestIdentity, StartError> =>
   Effect.gen(function* () {
     const { adopted } = yield* decide(ground, spec)
-    const identity = adopted ?? (yield* launchLocked(ground, spec))
-    yield* ground.kits.refill
+    if (adopted === null) {
+      const identity = yield* launchLocked(ground, spec)
+      yield* ground.kits.refill
+      return identity
+    }
     const { frozen } = yield* lookAt(ground, spec.sandbox)
-    if (!frozen) yield* (yield* deskUnderGate(ground, identity)).runners.refill
-    return identity
+    if (!frozen) yield* (yield* deskUnderGate(ground, adopted)).runners.refill
+    return adopted
   })

@@ -10,6 +10,8 @@ export interface Stock<A, E> {
   readonly take: Effect.Effect<A | undefined, E>
   /** One from the stock, or undefined. */
   readonly takeReady: () => A | undefined
+  /** How many are there. */
+  readonly left: () => number
   /** Makes more in the background when fewer than the minimum are left, one making at a time. */
   readonly refill: Effect.Effect<void>
   /** Takes everything out, and lets nothing in any more. */
@@ -96,6 +98,7 @@ export const makeStock = <A, E>(options: StockOptions<A, E>): Stock<A, E> => {
   return {
     take,
     takeReady: () => shelf.ready.shift(),
+    left: () => shelf.ready.length,
     refill: refillBehind(shelf, options),
     close: () => {
       shelf.isOpen = false

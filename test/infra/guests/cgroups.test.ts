@@ -1,7 +1,7 @@
 /** Where cgroups lie in the three layouts, and what is done through real ones of this machine. */
 import { it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { spawn } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
 import * as Files from "node:fs"
 import * as Path from "node:path"
 import { describe, expect } from "vitest"
@@ -14,8 +14,10 @@ import {
   hierarchies,
   layoutOf,
   membersOf,
+  ownGroup,
   seeGroup
 } from "../../../src/infra/guests/cgroups.ts"
+import { moveInPlace } from "../../../src/infra/guests/launcher.ts"
 import { drawSandbox } from "../../suites/guestHarness.ts"
 
 const mount = (at: string, type: string, options: string) =>
@@ -45,6 +47,25 @@ describe("the layout of cgroups", () => {
     expect(layoutOf(mount("/cg", "cgroup2", "rw"), () => ["cpu"]).mode).toBe("none")
     expect(layoutOf(mount("/cg/memory", "cgroup", "rw,memory"), () => []).mode).toBe("none")
     expect(layoutOf("", () => []).mode).toBe("none")
+  })
+})
+
+describe("the group that a process is in", () => {
+  const memberships = "4:memory:/service\n0::/service/it's\n"
+  const hybrid: CgroupLayout = { mode: "hybrid", version2: "/cg/unified", version1: { memory: "/cg/memory" } }
+
+  it("is that of version 2, and none without it", () => {
+    expect(ownGroup(hybrid, memberships)).toBe("/cg/unified/service/it's")
+    expect(ownGroup(hybrid, "0::/\n")).toBe("/cg/unified")
+    expect(ownGroup(hybrid, "4:memory:/service\n")).toBeNull()
+    expect(ownGroup({ ...hybrid, version2: null }, memberships)).toBeNull()
+  })
+  it("is the same behind a move in place", () => {
+    const before = Files.readFileSync("/proc/self/cgroup", "utf8")
+    const group = ownGroup(detectLayout(), before)
+    const move = group === null ? "true" : moveInPlace(group)
+    const { stdout } = spawnSync("/bin/sh", ["-c", `${move} 2>/dev/null; cat /proc/$$/cgroup`])
+    expect(stdout.toString()).toBe(before)
   })
 })
 

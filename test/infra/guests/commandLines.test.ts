@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest"
 import { accountFiles, commandScript, environmentScript } from "../../../src/infra/guests/agentScript.ts"
 import { bubblewrapPlan } from "../../../src/infra/guests/bubblewrap.ts"
 import type { GuestRoot } from "../../../src/infra/guests/guestRoot.ts"
-import { joining, joinRefused } from "../../../src/infra/guests/launcher.ts"
+import { entering, joining, joinRefused } from "../../../src/infra/guests/launcher.ts"
 import { unsharePlan } from "../../../src/infra/guests/unshare.ts"
 
 const root: GuestRoot = {
@@ -80,6 +80,16 @@ describe("the words that lead into the cgroups", () => {
   })
   it("lead nowhere when a group cannot be joined", () => {
     expect(status(null, ["/nonexistent"])).toBe(joinRefused)
+  })
+  it("are done by the shell's own process, but the look at the mark where only the launch's variable shows it", () => {
+    const grouped = entering("/mark", ["/it's"], ["bwrap"])
+    expect(grouped.argv).toEqual(["bwrap"])
+    expect(grouped.first).toMatch(
+      /^echo 0 >'\/it'\\''s\/cgroup\.procs' \|\| exit 97; \[ -e '\/mark' \] \|\| exit 96;$/
+    )
+    const alone = entering("/mark", [], ["bwrap"])
+    expect(alone.first).toBe("")
+    expect(alone.argv).toEqual(joining("/mark", [], ["bwrap"]))
   })
 })
 

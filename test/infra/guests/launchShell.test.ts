@@ -36,6 +36,7 @@ const startHeld = (launchShell: LaunchShell, place: string, script: string) =>
     Files.writeFileSync(at("words"), "read by it")
     const holder = Files.openSync(at("hold"), Files.constants.O_RDWR | Files.constants.O_NONBLOCK)
     const pid = yield* launchShell.start({
+      first: "",
       argv: ["/bin/sh", "-c", script],
       mark: ["HOLDFAST_TEST", "it's marked"],
       output: at("log"),
