@@ -266,6 +266,11 @@ export const sandboxListMax = 1_000
 export const sandboxStopGraceMillisMax = 60_000
 
 // ---- secrets
+/** A credential of a launch in bytes: shorter ones could not be told from other output, longer ones are none. */
+export const credentialBytesMin = 8
+export const credentialBytesMax = 8_192
+/** The file of launch credentials, in bytes. */
+export const credentialFileBytesMax = 65_536
 /** Random bytes of an endpoint token, written as 64 hex digits. */
 export const endpointTokenBytes = 32
 

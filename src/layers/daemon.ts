@@ -17,6 +17,7 @@ import { PluginDb } from "../domain/persistence/PluginDb.ts"
 import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
 import { Registry } from "../domain/registry/Registry.ts"
 import { RuntimeStore } from "../domain/runtimes/RuntimeStore.ts"
+import * as LaunchCredentials from "../infra/filesystem/LaunchCredentials.ts"
 import { layerRoutes } from "../infra/http/handlers.ts"
 import { layerLocalCaller } from "../infra/http/middleware.ts"
 import * as SocketServer from "../infra/http/socketServer.ts"
@@ -94,6 +95,7 @@ const boot = (settings: DaemonSettings) =>
         Layer.mergeAll(
           Layer.succeed(PluginDb, db),
           Layer.succeedContext(node),
+          LaunchCredentials.layer({ path: settings.credentialsPath }),
           Participants.layer,
           Routes.layer
         )

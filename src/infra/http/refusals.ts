@@ -57,6 +57,7 @@ export const refusalTable: Readonly<Record<string, Row>> = {
   lease_lost: row(409, "lease", "reason"),
   lease_not_found: row(404, "lease"),
   leases_full: row(409, "project", "leasesMax"),
+  credentials_unavailable: row(503, "project"),
   not_supported: row(422, "call"),
   runtime_not_running: row(409, "project", "state"),
   sample_refused: row(500),

@@ -13,6 +13,7 @@ import { GuestCommand } from "../../../src/domain/guests/GuestSpec.ts"
 import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
 import type { Caller } from "../../../src/domain/host/Accounts.ts"
 import { DeletionStore } from "../../../src/domain/host/DeletionStore.ts"
+import { LaunchCredentials } from "../../../src/domain/host/LaunchCredentials.ts"
 import { ProjectStore } from "../../../src/domain/host/ProjectStore.ts"
 import { type ProjectId, RequestKey } from "../../../src/domain/Identity.ts"
 import { admitOperation } from "../../../src/domain/operations/admission.ts"
@@ -60,6 +61,7 @@ const machine = Layer.unwrap(
       Layer.succeed(Registry, registry),
       Layer.succeed(SandboxPaths, { pathOf: (sandbox) => join(directory, "runtime", sandbox) }),
       Layer.succeed(Scripted, { directory, guests }),
+      Layer.succeed(LaunchCredentials, LaunchCredentials.of({ resolve: () => Effect.succeed([]) })),
       ProcessesAdapter.layer(registry.node)
     )
   })

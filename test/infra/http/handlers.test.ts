@@ -13,6 +13,7 @@ import { DeletionRecord, DeletionStore } from "../../../src/domain/host/Deletion
 import { Participants } from "../../../src/domain/host/Participants.ts"
 import { HostProjects } from "../../../src/domain/host/Projects.ts"
 import { PluginDb } from "../../../src/domain/persistence/PluginDb.ts"
+import { LaunchCredentials } from "../../../src/domain/host/LaunchCredentials.ts"
 import { Project, ProjectStore } from "../../../src/domain/host/ProjectStore.ts"
 import { HistoryReader } from "../../../src/domain/history/HistoryStore.ts"
 import { Generation, NodeId } from "../../../src/domain/Identity.ts"
@@ -121,6 +122,7 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
     unasked(HeldLeases),
     unasked(LeaseAdmission),
     unasked(RuntimeStore),
+    unasked(LaunchCredentials),
     unasked(HostAccounts),
     unasked(HostProjects),
     unasked(PluginDb)
