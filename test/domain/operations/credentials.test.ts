@@ -97,7 +97,7 @@ const output = (stream: "stdout" | "stderr", text: string) =>
 
 const exited = ExecutionEvent.cases.Exited.make({ exitCode: 0, ended: "exited" })
 
-/** The guest prints its token in pieces, on both of its outputs. */
+/** The guest prints its token in pieces on both of its outputs, and ends in the middle of it. */
 const printsToken = Effect.gen(function* () {
   const { guests } = yield* Scripted
   const seen: Array<GuestCommand> = []
@@ -107,8 +107,8 @@ const printsToken = Effect.gen(function* () {
       const token = command.environment["TOKEN"] ?? ""
       return [
         output("stdout", `token ${token.slice(0, 9)}`),
-        output("stderr", token),
-        output("stdout", `${token.slice(9)} end`),
+        output("stderr", `${token}${token.slice(0, 3)}`),
+        output("stdout", `${token.slice(9)} end, and ${token.slice(0, 4)}`),
         exited
       ]
     })
@@ -147,7 +147,10 @@ describe("credentials of a launch", () => {
               .flatMap((event) => (event._tag === "Output" && event.stream === stream ? [event.bytes] : []))
               .map((bytes) => new TextDecoder().decode(bytes))
               .join("")
-          assert.deepStrictEqual([told("stdout"), told("stderr")], ["token [redacted] end", "[redacted]"])
+          assert.deepStrictEqual(
+            [told("stdout"), told("stderr")],
+            ["token [redacted] end, and cana", "[redacted]can"]
+          )
           assert.strictEqual(events.at(-1)?._tag, "Exited")
           for (const written of [words, yield* storedRows, yield* storedFiles]) {
             assert.notInclude(written, canary)
