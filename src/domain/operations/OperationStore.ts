@@ -192,6 +192,8 @@ export class OperationRows extends Context.Service<
     ) => Effect.Effect<boolean, BoundError, PluginTx>
     /** Receipts that still owe machines, oldest first: what cleanup has to look for. Source: SP-OPS-04. */
     readonly owing: (project: ProjectId) => Effect.Effect<ReadonlyArray<Operation>, BoundError, PluginTx>
+    /** The sentences of every proof that the Project's receipts keep, by the age of the receipts. Source: FC-14. */
+    readonly absences: (project: ProjectId) => Effect.Effect<ReadonlyArray<string>, BoundError, PluginTx>
     /** Writes one step of a claimed operation; answers the row as it is now. Joins or opens. Source: SP-TX-06. */
     readonly saveProgress: (
       claim: HeldClaim,

@@ -43,6 +43,7 @@ const readOwned = Effect.fnUntraced(function* (project: ProjectId) {
         const runtime = yield* store.runtime(project)
         const live = yield* rows.live(project)
         const owing = yield* rows.owing(project)
+        const absences = yield* rows.absences(project)
         const recipes: Array<MachineRecipe> = []
         for (const recipe of [
           Option.getOrUndefined(runtime)?.recipe,
@@ -50,7 +51,7 @@ const readOwned = Effect.fnUntraced(function* (project: ProjectId) {
         ]) {
           if (recipe !== null && recipe !== undefined) recipes.push(recipe)
         }
-        return { deletion, runtime, live, recipes }
+        return { absences, deletion, runtime, live, recipes }
       })
     )
     .pipe(Effect.catchDefect(() => Effect.fail(new MetadataUnreadable({ project }))))
@@ -74,15 +75,15 @@ export const describeProjectRemoval = Effect.fn("removal.describe")(function* (p
 
 /**
  * Lets a destructive step begin, or refuses: the host's record must admit the storage phase, and every path must be
- * among the confirmed ones. Answers what is to be removed.
+ * among the confirmed ones. Answers what is still to be removed, what was confirmed, and the proofs so far.
  */
 export const verifyRemoval = Effect.fn("removal.verify")(function* (project: ProjectId) {
-  const { deletion, recipes, runtime } = yield* readOwned(project)
+  const { absences, deletion, recipes, runtime } = yield* readOwned(project)
   const missing = missingCondition(deletion, storageParticipant)
   if (missing !== undefined) return yield* new RemovalNotAdmitted({ project, missing })
   const description = yield* describe(project, recipes)
   const confirmed = Option.match(deletion, { onNone: () => [], onSome: (record) => record.confirmedPaths })
   const paths = unconfirmedPaths(description, confirmed)
   if (paths.length > 0) return yield* new ConfirmationNeeded({ project, paths })
-  return { description, recipes, runtime }
+  return { absences, confirmed, recipes, runtime }
 })

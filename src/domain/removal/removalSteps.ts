@@ -5,7 +5,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { guestStopGraceMillis } from "../Bounds.ts"
+import { deletionsAtOnceMax, guestStopGraceMillis } from "../Bounds.ts"
 import { describeProof } from "../guests/AbsenceProof.ts"
 import { HistoryStore } from "../history/HistoryStore.ts"
 import { RuntimeLog } from "../history/RuntimeLog.ts"
@@ -81,7 +81,9 @@ const proveMachineAbsent = Effect.fnUntraced(function* (operation: Operation, sa
 
 const proveAll = Effect.fnUntraced(function* (operation: Operation, recipes: ReadonlyArray<MachineRecipe>) {
   const machines = yield* machinesHere(operation, recipes)
-  return yield* Effect.forEach(machines.keys(), (sandbox) => proveMachineAbsent(operation, sandbox))
+  return yield* Effect.forEach(machines.keys(), (sandbox) => proveMachineAbsent(operation, sandbox), {
+    concurrency: deletionsAtOnceMax
+  })
 })
 
 const guests: Act = Effect.fnUntraced(function* (operation) {
@@ -119,10 +121,10 @@ const clearRecords = Effect.fnUntraced(function* (operation: Operation, result: 
 })
 
 const records: Act = Effect.fnUntraced(function* (operation) {
-  const { description, recipes } = yield* verifyRemoval(operation.project)
-  // Said again from the tombstones, so that a receipt settled after a restart has every proof.
-  const proofs = yield* proveAll(operation, recipes)
-  yield* publishDurable(yield* clearRecords(operation, { paths: description.paths, proofs }))
+  const { absences, confirmed, recipes } = yield* verifyRemoval(operation.project)
+  // Of machines that receipts do not owe any more they keep the proof; the others' are said again from the tombstones.
+  const proofs = new Set([...absences, ...(yield* proveAll(operation, recipes))])
+  yield* publishDurable(yield* clearRecords(operation, { paths: confirmed.toSorted(), proofs: [...proofs] }))
   return {}
 })
 

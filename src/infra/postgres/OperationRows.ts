@@ -28,7 +28,14 @@ const inTx = (operation: string, text: string, parameters: ReadonlyArray<unknown
 
 const moved = (rows: ReadonlyArray<SqlRow>): boolean => rows.length > 0
 
-const boundReads: Pick<Service, "byKey" | "live" | "newest" | "owing"> = {
+const boundReads: Pick<Service, "absences" | "byKey" | "live" | "newest" | "owing"> = {
+  absences: (project) =>
+    inTx(
+      "OperationRows.absences",
+      `select sentence from runtime_operations, unnest(absences) with ordinality as kept (sentence, place)
+        where project_id = $1::bigint order by row_id, place`,
+      [project]
+    ).pipe(Effect.map((rows) => rows.map((row) => String(row["sentence"])))),
   byKey: (project, key) =>
     inTx(
       "OperationRows.byKey",
