@@ -250,6 +250,12 @@ export const alertRowsMax = 1_000
 export const auditRowsMax = 10_000
 /** Pending deletions that are read at once. */
 export const deletionsPageMax = 100
+/** How often pending deletions of Projects are gone on with, and how long a pass stays with one. */
+export const deletionRetryMillis = 60_000
+export const deletionPassMillisMax = 60_000
+/** A deletion that has stopped so often needs an operator, and is tried on this often from then on. Source: FC-09. */
+export const deletionTriesBeforeOperator = 5
+export const deletionOperatorRetrySeconds = 30 * 60
 /** Completed deletion records kept, the newest. */
 export const deletionRecordsMax = 10_000
 

@@ -6,8 +6,9 @@
 import * as Os from "node:os"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
-import { httpStopGraceMillis } from "../domain/Bounds.ts"
+import { deletionRetryMillis, httpStopGraceMillis } from "../domain/Bounds.ts"
 import { Participants } from "../domain/host/Participants.ts"
 import { loadPlugin } from "../domain/host/pluginLoading.ts"
 import { continueDeletions } from "../domain/host/projectDeletion.ts"
@@ -107,7 +108,10 @@ const boot = (settings: DaemonSettings) =>
         yield* settleIn.pipe(Effect.catch((failure) => Effect.logWarning(failure.message)))
         yield* Layer.build(Reconcilers.layer({ sampleIntervalMillis: settings.sampleIntervalMillis }))
         yield* Effect.forkScoped(
-          continueDeletions().pipe(Effect.catch((failure) => Effect.logWarning(failure.message)))
+          continueDeletions().pipe(
+            Effect.catch((failure) => Effect.logWarning(failure.message)),
+            Effect.repeat(Schedule.spaced(deletionRetryMillis))
+          )
         )
       }).pipe(Effect.provideContext(context))
       yield* loadPlugin(makePlugin(Effect.asVoid(reconciliation)), db)

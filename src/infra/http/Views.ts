@@ -58,7 +58,9 @@ export const DeletionView = Schema.Struct({
   completedSteps: Schema.Array(Schema.String),
   confirmedPaths: Schema.Array(Schema.String),
   proofs: Schema.Array(Schema.String),
-  failureCode: Schema.NullOr(Schema.String)
+  failureCode: Schema.NullOr(Schema.String),
+  /** It has stopped so often that somebody has to look at it; it is tried on, less often. Source: FC-09. */
+  needsOperator: Schema.Boolean
 })
 export type DeletionView = typeof DeletionView.Type
 

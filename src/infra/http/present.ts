@@ -4,7 +4,7 @@
  */
 import type { SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import type { NodeCapacity, NodeCharges } from "../../domain/registry/Registry.ts"
-import type { DeletionRecord } from "../../domain/host/DeletionStore.ts"
+import { type DeletionRecord, needsOperator } from "../../domain/host/DeletionStore.ts"
 import type { Project } from "../../domain/host/ProjectStore.ts"
 import type { HistoryPoint } from "../../domain/history/History.ts"
 import type { ObservedLease } from "../../domain/leases/Lease.ts"
@@ -36,7 +36,8 @@ export const deletionView = (record: DeletionRecord): DeletionView => ({
   completedSteps: record.completedSteps,
   confirmedPaths: record.confirmedPaths,
   proofs: record.proofs,
-  failureCode: record.failureCode
+  failureCode: record.failureCode,
+  needsOperator: needsOperator(record)
 })
 
 /** A receipt as its readers see it. */

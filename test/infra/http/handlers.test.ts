@@ -68,7 +68,13 @@ const unasked = <I, S extends object>(port: Context.Key<I, S>, given: Partial<S>
 
 /** Ports over one Project `web` (id 7) and one operation; whatever a handler asks beyond that dies. */
 const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: Steered) => {
-  const record = new DeletionRecord({ ...deletionOfWeb, state: "pending", completedSteps: [], proofs: [] })
+  const record = new DeletionRecord({
+    ...deletionOfWeb,
+    attempts: 0,
+    state: "pending",
+    completedSteps: [],
+    proofs: []
+  })
   return Layer.mergeAll(
     Layer.mock(ProjectStore)({
       find: (_, reference) =>
@@ -80,7 +86,7 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
       byProject: () => Effect.succeed(Option.none()),
       admit: () => Effect.succeed(record),
       completeStep: () => Effect.void,
-      finalize: () => Effect.succeed(new DeletionRecord(deletionOfWeb))
+      finalize: () => Effect.succeed(new DeletionRecord({ ...deletionOfWeb, attempts: 0 }))
     }),
     Layer.mock(Participants)({
       inOrder: Effect.succeed([

@@ -100,7 +100,8 @@ export const deletionOfWeb: DeletionView = {
   completedSteps: ["plugin:sandbox"],
   confirmedPaths: ["/state/a", "/state/b"],
   proofs: ["sb-1 generation 1: no launch was ever prepared"],
-  failureCode: null
+  failureCode: null,
+  needsOperator: false
 }
 
 export interface Script {
