@@ -165,8 +165,20 @@ export const removedProjectsKeptMax = 10_000
 /** A removal that waits for an operation looks at its row this often, whatever events it may have missed. */
 export const removalPollMillis = 1_000
 
+// ---- snapshots of workspaces (SP-OPS)
+/** Snapshots of one Project, those that are being made or removed among them: one beyond is refused. */
+export const projectSnapshotsMax = 16
+/** A workspace whose files take more of the disk is not copied. */
+export const snapshotBytesMax = 64 * 1024 ** 3
+/** A copy that takes longer is given up, since a guest stands still for it. Source: SP figures (file operation 120 s). */
+export const workspaceCopyMillisMax = 120_000
+/** Making a copy durable, or measuring it: nobody stands still for that. */
+export const workspaceSyncMillisMax = 10 * 60_000
+/** Tries to let a paused guest go on before it is left to the next claim or sweep. */
+export const guestResumeTriesMax = 5
+
 // ---- reconciliation
-/** Runtimes that one statement of the reconcile sweep reads. */
+/** Runtimes, or unfinished snapshots, that one statement of the reconcile sweep reads. */
 export const reconcilePageRows = 500
 /** How long the first, second, third and every later automatic recovery waits. Source: SP figures. */
 export const recoveryDelaysSeconds: ReadonlyArray<number> = [0, 30, 120, 600]

@@ -15,6 +15,7 @@ import { openRegistry } from "../domain/registry/openRegistry.ts"
 import { SandboxPaths } from "../domain/removal/RemovalPlan.ts"
 import * as Disks from "../infra/filesystem/Disks.ts"
 import * as RegistryFiles from "../infra/filesystem/RegistryFiles.ts"
+import * as WorkspaceCopies from "../infra/filesystem/WorkspaceCopies.ts"
 import * as RunState from "../infra/filesystem/RunState.ts"
 import * as Supervisor from "../infra/guests/processSupervisor.ts"
 import * as Identifiers from "../infra/Identifiers.ts"
@@ -32,6 +33,7 @@ import * as AutoRecoveryStore from "../infra/postgres/AutoRecoveryStore.ts"
 import * as RemovalRecords from "../infra/postgres/RemovalRecords.ts"
 import * as RuntimeLog from "../infra/postgres/RuntimeLog.ts"
 import * as RuntimeStore from "../infra/postgres/RuntimeStore.ts"
+import * as SnapshotRows from "../infra/postgres/SnapshotRows.ts"
 import * as SnapshotStore from "../infra/postgres/SnapshotStore.ts"
 import * as Processes from "../infra/Processes.ts"
 
@@ -58,7 +60,7 @@ export const machine = (options: {
   return Layer.mergeAll(
     Supervisor.layer({ stateDirectory, kind: options.supervisor }),
     RunState.layer({ stateDirectory }),
-    Disks.layer({ stateDirectory }),
+    WorkspaceCopies.layer().pipe(Layer.provideMerge(Disks.layer({ stateDirectory }))),
     Layer.succeed(SandboxPaths, { pathOf: (sandbox) => Path.join(stateDirectory, "runtime", sandbox) }),
     Layer.unwrap(Effect.map(Registry, ({ node }) => Processes.layer(node)))
   ).pipe(Layer.provideMerge(Identifiers.layer))
@@ -95,6 +97,7 @@ export const stores = Layer.mergeAll(
   LeaseStore.layer,
   LeaseAdmission.layer,
   SnapshotStore.layer,
+  SnapshotRows.layer,
   HistoryStore.layer,
   RemovalRecords.layer,
   alerts

@@ -13,6 +13,7 @@ import { dispatch } from "../domain/operations/claims.ts"
 import { Executions } from "../domain/operations/Executions.ts"
 import { OperationEvents } from "../domain/operations/OperationEvents.ts"
 import { recoverClaims } from "../domain/operations/recovery.ts"
+import { sweepSnapshots } from "../domain/operations/snapshotSweep.ts"
 import { Processes } from "../domain/Processes.ts"
 import { maintenanceLoop } from "../domain/registry/maintenance.ts"
 import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
@@ -53,6 +54,7 @@ const sweep = Effect.gen(function* () {
   const { own } = yield* recoverClaims()
   yield* executions.giveBackUnheld(own)
   yield* reconcileSandboxes
+  yield* sweepSnapshots(executions.isBusy)
   yield* reconcileRuntimes(executions.isBusy)
   yield* recoverRuntimes(registry.node)
   yield* sweepLeases(registry.node)

@@ -4,7 +4,7 @@
  */
 import * as Schema from "effect/Schema"
 import { Initiator } from "../host/Accounts.ts"
-import { AccountId, Generation, OperationId, ProjectId, RequestKey } from "../Identity.ts"
+import { AccountId, Generation, OperationId, ProjectId, RequestKey, SnapshotId } from "../Identity.ts"
 import { MachineRecipe } from "../runtimes/Runtime.ts"
 
 export const OperationAction = Schema.Literals([
@@ -63,18 +63,31 @@ export const OperationFlag = Schema.Literals([
 ])
 export type OperationFlag = typeof OperationFlag.Type
 
-/** What `provision` was asked for; empty for the other actions. Missing fields take the defaults of Bounds. */
+/**
+ * What `provision` and `rebuild` were asked to build, and which snapshot `snapshot` and `restore` are about; empty for
+ * the other actions. Missing fields of a machine take the defaults of Bounds.
+ */
 export const OperationParameters = Schema.Struct({
   supervisor: Schema.optionalKey(Schema.String),
   image: Schema.optionalKey(Schema.String),
   cpuMillis: Schema.optionalKey(Schema.Int),
   memoryMebibytes: Schema.optionalKey(Schema.Int),
-  processesMax: Schema.optionalKey(Schema.Int)
+  processesMax: Schema.optionalKey(Schema.Int),
+  snapshot: Schema.optionalKey(SnapshotId)
 })
 export type OperationParameters = typeof OperationParameters.Type
 
+/** Parameters that say how a machine is built. */
+export const machineParameterNames = [
+  "supervisor",
+  "image",
+  "cpuMillis",
+  "memoryMebibytes",
+  "processesMax"
+] as const
+
 /** The fields of `OperationParameters`: two requests are the same when each is. */
-export const parameterNames = ["supervisor", "image", "cpuMillis", "memoryMebibytes", "processesMax"] as const
+export const parameterNames = [...machineParameterNames, "snapshot"] as const
 
 /** A request as its caller makes it. The initiator is not among it: it comes from the credentials. */
 export interface OperationRequest {

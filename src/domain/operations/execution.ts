@@ -127,7 +127,9 @@ const runSteps = Effect.fnUntraced(function* (plan: ActionPlan, written: Written
   const { desired, observedMeanwhile } = plan
   const generation = machineGenerationOf(claimed)
   const isManual = claimed.initiator !== "system"
-  yield* runtimes.begin(claimed.project, { generation, desired, isManual, observedMeanwhile })
+  if (desired !== null) {
+    yield* runtimes.begin(claimed.project, { generation, desired, isManual, observedMeanwhile })
+  }
   let outcome: StepOutcome = {}
   for (let index = resumeIndex(plan, claimed); index < plan.steps.length; index++) {
     written.receipt = yield* begin(plan, written.receipt, index, outcome)
@@ -150,6 +152,31 @@ const placesOfDefects = (cause: Cause.Cause<unknown>): ReadonlyArray<string> =>
     return [defect.name, ...frames].join("\n")
   })
 
+/** Takes back what the plan can, and ends the operation as failed; what could not be taken back stays on its receipt. */
+const fail = Effect.fnUntraced(function* (plan: ActionPlan, written: Written, outcome: SettleOutcome) {
+  if (plan.takeBack !== undefined) {
+    const taken = yield* Effect.exit(plan.takeBack(written.receipt, yield* makeRecorder(written)))
+    if (Exit.isSuccess(taken) && taken.value) {
+      const { message } = written.receipt
+      const first = plan.steps[0].name
+      written.receipt = yield* saveOperation(written.receipt, {
+        step: first,
+        fraction: 0,
+        message,
+        flags: []
+      })
+    } else if (Exit.isFailure(taken)) {
+      if (Cause.hasInterrupts(taken.cause)) return yield* Effect.interrupt
+      const error = Option.getOrUndefined(Cause.findErrorOption(taken.cause))
+      if (error !== undefined && isRecordingError(error)) return yield* Effect.fail(error)
+      yield* Effect.logWarning(
+        `what operation ${written.receipt.id} has made is not taken back: ${error?.message ?? "a defect"}`
+      )
+    }
+  }
+  yield* settle(plan, written.receipt, outcome)
+})
+
 const attempt = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operation) {
   const written: Written = { receipt: claimed }
   const exit = yield* Effect.exit(runSteps(plan, written))
@@ -163,13 +190,13 @@ const attempt = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operatio
   const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
   if (error !== undefined && isRecordingError(error)) return yield* Effect.fail(error)
   if (error !== undefined) {
-    yield* settle(plan, written.receipt, failedBy(error.code, error.message))
+    yield* fail(plan, written, failedBy(error.code, error.message))
     return
   }
   yield* Effect.logError(`operation ${claimed.id} died in its step`, ...placesOfDefects(exit.cause))
-  yield* settle(
+  yield* fail(
     plan,
-    written.receipt,
+    written,
     failedBy("internal", "a step of the operation died: the daemon's log has the defect")
   )
 })

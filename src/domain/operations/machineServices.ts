@@ -7,8 +7,10 @@ import type { RunState } from "../reclamation/RunState.ts"
 import type { Registry } from "../registry/Registry.ts"
 import type { Disks } from "../runtimes/Disks.ts"
 import type { RuntimeStore } from "../runtimes/RuntimeStore.ts"
+import type { SnapshotRows } from "../runtimes/SnapshotRows.ts"
+import type { WorkspaceCopies } from "../runtimes/WorkspaceCopies.ts"
 import type { OperationRows } from "./OperationStore.ts"
-import type { Act, UnboundSteps } from "./plan.ts"
+import type { Act, UnboundSteps, UnboundTakeBack } from "./plan.ts"
 
 export type MachineServices =
   | GuestSupervisor
@@ -17,9 +19,12 @@ export type MachineServices =
   | Disks
   | Identifiers
   | RuntimeStore
+  | SnapshotRows
+  | WorkspaceCopies
   | OperationRows
   | LeaseStore
   | HeldLeases
 
 export type MachineAct = Act<MachineServices>
 export type MachineSteps = UnboundSteps<MachineServices>
+export type MachineTakeBack = UnboundTakeBack<MachineServices>

@@ -72,14 +72,30 @@ export const nothingMore: StepOutcome = {}
 /** What the runtime's row says while the action runs, when it succeeded, and when it failed. Null: as it was. */
 export interface ActionPlan {
   readonly action: OperationAction
-  readonly desired: RuntimeDesired
+  readonly desired: RuntimeDesired | null
   readonly observedMeanwhile: RuntimeObserved | null
-  readonly observedAfter: RuntimeObserved
+  readonly observedAfter: RuntimeObserved | null
   readonly observedOnFailure: RuntimeObserved | null
   readonly steps: readonly [Step, ...ReadonlyArray<Step>]
   /** The last step settles the operation itself, in the transaction that clears the records. Source: SP-DEL-10. */
   readonly settledByLastStep: boolean
+  /** None: what a failed operation has made stays, and its request asked again goes on from there. */
+  readonly takeBack?: TakeBack
 }
+
+/**
+ * Takes back what a failed operation has made, before it is settled; idempotent, and never run for a lost claim or an
+ * interruption. True: nothing is left of it, so that the same request begins anew. False: there is no way back.
+ */
+export type TakeBack = (
+  operation: Operation,
+  recorder: StepRecorder
+) => Effect.Effect<boolean, StepRefusal | RecordingError>
+
+/** The same, while it still needs services. */
+export type UnboundTakeBack<R> = (
+  ...given: Parameters<TakeBack>
+) => Effect.Effect<boolean, StepRefusal | RecordingError, R>
 
 /** Steps with their services given, so that a plan needs nothing any more. */
 export const bindSteps = <R>(context: Context.Context<R>, steps: UnboundSteps<R>): ActionPlan["steps"] =>
@@ -88,6 +104,11 @@ export const bindSteps = <R>(context: Context.Context<R>, steps: UnboundSteps<R>
     weight,
     run: (operation, recorder) => Effect.provideContext(act(operation, recorder), context)
   }))
+
+export const bindTakeBack =
+  <R>(context: Context.Context<R>, takeBack: UnboundTakeBack<R>): TakeBack =>
+  (operation, recorder) =>
+    Effect.provideContext(takeBack(operation, recorder), context)
 
 /** The plans of the actions that this daemon can carry out. Joined in layers. */
 export class OperationPlans extends Context.Service<

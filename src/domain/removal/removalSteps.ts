@@ -25,6 +25,7 @@ import { Registry } from "../registry/Registry.ts"
 import { Disks } from "../runtimes/Disks.ts"
 import type { MachineRecipe } from "../runtimes/Runtime.ts"
 import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
+import { SnapshotRows } from "../runtimes/SnapshotRows.ts"
 import { verifyRemoval } from "./inspection.ts"
 import type { SandboxPaths } from "./RemovalPlan.ts"
 import { RemovalRecords } from "./RemovalRecords.ts"
@@ -92,9 +93,13 @@ const guests: Act = Effect.fnUntraced(function* (operation) {
 
 const storage: Act = Effect.fnUntraced(function* (operation) {
   const disks = yield* Disks
-  const { recipes } = yield* verifyRemoval(operation.project)
+  const { recipes, snapshots } = yield* verifyRemoval(operation.project)
   for (const recipe of recipes) yield* Effect.forEach(recipe.disks, disks.remove, { discard: true })
-  if (recipes.length > 0) yield* disks.remove(disks.rootOf(operation.project))
+  for (const { path, recipe } of snapshots) {
+    yield* requireCarriedHere(operation, recipe)
+    yield* disks.remove(path)
+  }
+  if (recipes.length + snapshots.length > 0) yield* disks.remove(disks.rootOf(operation.project))
   return { flags: ["storage-removed"] }
 })
 
@@ -103,12 +108,14 @@ const clearRecords = Effect.fnUntraced(function* (operation: Operation, result: 
   const runtimes = yield* RuntimeStore
   const rows = yield* OperationRows
   const records = yield* RemovalRecords
+  const snapshots = yield* SnapshotRows
   const history = yield* HistoryStore
   const log = yield* RuntimeLog
   return yield* runtimes.transaction("removal.clearRecords", (store) =>
     Effect.gen(function* () {
       const runtime = yield* store.runtime(operation.project)
       yield* records.clearLeases(operation.project)
+      yield* snapshots.clear(operation.project)
       yield* log.clear(operation.project)
       yield* history.queueDeletion(operation.project)
       if (Option.isSome(runtime)) yield* store.remove(operation.project, runtime.value.generation)

@@ -1,4 +1,6 @@
 /** The actions on a machine as cases: what each begins with, and the one state that it may leave. */
+import { readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -11,8 +13,10 @@ import { OperationStore } from "../../../src/domain/operations/OperationStore.ts
 import { Processes } from "../../../src/domain/Processes.ts"
 import { deleteSandbox } from "../../../src/domain/registry/removal.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
+import { Disks } from "../../../src/domain/runtimes/Disks.ts"
 import type { Runtime } from "../../../src/domain/runtimes/Runtime.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
+import { SnapshotRows } from "../../../src/domain/runtimes/SnapshotRows.ts"
 import { endByItself } from "../../../src/infra/guests/scriptedState.ts"
 import { newProject, requestOf, type Scene, Scripted } from "../removal/fixture.ts"
 
@@ -48,16 +52,69 @@ const guestOf = (scene: Scene) => Effect.map(runtimeOf(scene), ({ sandbox }) => 
 /** What is there before the action, and what has to be there after it. */
 export interface Case {
   readonly name: string
-  readonly action: "provision" | "start" | "stop" | "restart" | "rebuild" | "recover"
+  readonly action: Parameters<typeof requestOf>[1]
   readonly begin: Effect.Effect<Scene, unknown, Effect.Services<ReturnType<typeof carryOut>> | Needs>
   readonly leaves: "running" | "stopped"
   /** Whether another machine takes the place of the one before. */
   readonly isReplaced: boolean
   /** Whether the guest that ran before must be another one afterwards. */
   readonly isRestarted: boolean
+  /** What the workspace holds afterwards, and its snapshot. None: nobody has written, and there is none. */
+  readonly holds?: { readonly workspace: string; readonly snapshot: string }
 }
 
 type Needs = Scripted | Effect.Services<typeof newProject> | Effect.Services<ReturnType<typeof deleteSandbox>>
+
+const workspaceOf = (scene: Scene) =>
+  Effect.map(runtimeOf(scene), ({ recipe }) => join(recipe!.disks[0]!, "counter"))
+
+const writing = (text: string) => (scene: Scene) =>
+  Effect.map(workspaceOf(scene), (path) => writeFileSync(path, text))
+
+const written = Effect.tap(provisioned, writing("one"))
+
+const asked = (action: Case["action"]) => (scene: Scene) => carryOut(scene, requestOf(scene.project, action))
+
+const snapshotted = written.pipe(Effect.tap(asked("snapshot")), Effect.tap(writing("two")))
+
+const snapshotCases: ReadonlyArray<Case> = [
+  {
+    name: "snapshot",
+    action: "snapshot",
+    begin: written,
+    leaves: "running",
+    isReplaced: false,
+    isRestarted: false,
+    holds: { workspace: "one", snapshot: "one" }
+  },
+  {
+    name: "snapshot of a stopped machine",
+    action: "snapshot",
+    begin: Effect.tap(written, asked("stop")),
+    leaves: "stopped",
+    isReplaced: false,
+    isRestarted: false,
+    holds: { workspace: "one", snapshot: "one" }
+  },
+  {
+    name: "restore",
+    action: "restore",
+    begin: snapshotted,
+    leaves: "running",
+    isReplaced: true,
+    isRestarted: true,
+    holds: { workspace: "one", snapshot: "one" }
+  },
+  {
+    name: "restore of a stopped machine",
+    action: "restore",
+    begin: Effect.tap(snapshotted, asked("stop")),
+    leaves: "running",
+    isReplaced: true,
+    isRestarted: true,
+    holds: { workspace: "one", snapshot: "one" }
+  }
+]
 
 export const cases: ReadonlyArray<Case> = [
   {
@@ -131,20 +188,41 @@ export const cases: ReadonlyArray<Case> = [
     leaves: "running",
     isReplaced: true,
     isRestarted: true
-  }
+  },
+  ...snapshotCases
 ]
+
+/** The Project's disks are the workspace and its snapshot, with what each holds, and nothing else. */
+const checkDisks = (scene: Scene, holds: NonNullable<Case["holds"]>, told: string) =>
+  Effect.gen(function* () {
+    const path = yield* workspaceOf(scene)
+    const [snapshot, ...others] = yield* (yield* SnapshotRows).ofProject(scene.project)
+    assert.deepStrictEqual([snapshot?.state, snapshot?.pausedBy, others], ["ready", null, []], told)
+    assert.strictEqual(readFileSync(path, "utf8"), holds.workspace, told)
+    assert.strictEqual(readFileSync(join(snapshot!.path, "counter"), "utf8"), holds.snapshot, told)
+    const root = (yield* Disks).rootOf(scene.project)
+    assert.sameMembers(
+      readdirSync(root).map((name) => join(root, name)),
+      [dirname(path), snapshot!.path],
+      told
+    )
+  })
 
 const aliveOf = (sandboxes: ReadonlyArray<SandboxId | null>) =>
   Effect.map(Scripted, ({ guests }) =>
     [...guests.guests.values()]
       .filter(({ isAlive, spec }) => isAlive && sandboxes.includes(spec.sandbox))
-      .map(({ identity, spec }) => ({ sandbox: spec.sandbox, pid: identity.init.pid }))
+      .map(({ identity, isPaused, spec }) => ({ sandbox: spec.sandbox, pid: identity.init.pid, isPaused }))
   )
 
 interface Before {
   readonly scene: Scene
   readonly runtime: Option.Option<Runtime>
-  readonly alive: ReadonlyArray<{ readonly sandbox: SandboxId; readonly pid: number }>
+  readonly alive: ReadonlyArray<{
+    readonly sandbox: SandboxId
+    readonly pid: number
+    readonly isPaused: boolean
+  }>
 }
 
 export const look = (scene: Scene) =>
@@ -179,8 +257,8 @@ export const check = (
     )
     const guests = yield* aliveOf([oldSandbox, after.sandbox])
     assert.deepStrictEqual(
-      guests.map(({ sandbox }) => sandbox),
-      expected.leaves === "running" ? [after.sandbox] : [],
+      guests.map(({ isPaused, sandbox }) => [sandbox, isPaused]),
+      expected.leaves === "running" ? [[after.sandbox, false]] : [],
       told
     )
     if (expected.leaves === "running") {
@@ -193,7 +271,11 @@ export const check = (
     }
     assert.strictEqual(after.sandbox !== oldSandbox, expected.isReplaced, told)
     assert.strictEqual(after.generation, before.generation + (expected.isReplaced ? 1 : 0), told)
-    assert.deepStrictEqual(after.recipe?.disks, before.recipe?.disks, told)
+    if (expected.holds === undefined) {
+      assert.deepStrictEqual(after.recipe?.disks, before.recipe?.disks, told)
+    } else {
+      yield* checkDisks(scene, expected.holds, told)
+    }
     assert.deepStrictEqual(receipt.owed, expected.isReplaced ? [machineOf(after.recipe!)] : [], told)
     if (expected.isReplaced) {
       assert.isTrue(

@@ -66,7 +66,7 @@ const twice =
       })
   })
 
-const guestCalls: ReadonlyArray<ScriptedCall> = ["inspect", "start", "execute", "end"]
+const guestCalls: ReadonlyArray<ScriptedCall> = ["inspect", "start", "execute", "end", "pause", "resume"]
 
 describe("operations, every step of every action", () => {
   layer(

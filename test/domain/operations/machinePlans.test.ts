@@ -29,6 +29,8 @@ describe("operations/machinePlans", () => {
           restart: `quiesce 1, stop 2, ${up}`,
           rebuild: `remove 2, ${up}`,
           recover: `end 2, ${up}`,
+          snapshot: "quiesce 1, capture 8, record 1",
+          restore: "quiesce 1, stop 2, import 8, guest 2, boot 2, switch 1, cleanup 1",
           delete: "stop 2, guests 2, storage 2, records 1"
         })
       })

@@ -14,7 +14,7 @@ import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
 import type { Caller } from "../../../src/domain/host/Accounts.ts"
 import { DeletionStore } from "../../../src/domain/host/DeletionStore.ts"
 import { ProjectStore } from "../../../src/domain/host/ProjectStore.ts"
-import { type ProjectId, RequestKey } from "../../../src/domain/Identity.ts"
+import { type ProjectId, RequestKey, SnapshotId } from "../../../src/domain/Identity.ts"
 import { admitOperation } from "../../../src/domain/operations/admission.ts"
 import { dispatch } from "../../../src/domain/operations/claims.ts"
 import { Executions } from "../../../src/domain/operations/Executions.ts"
@@ -32,6 +32,8 @@ import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { SandboxPaths, storageParticipant } from "../../../src/domain/removal/RemovalPlan.ts"
 import { Disks } from "../../../src/domain/runtimes/Disks.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
+import { WorkspaceCopies } from "../../../src/domain/runtimes/WorkspaceCopies.ts"
+import * as CopiesAdapter from "../../../src/infra/filesystem/WorkspaceCopies.ts"
 import * as DisksAdapter from "../../../src/infra/filesystem/Disks.ts"
 import type { ScriptedState } from "../../../src/infra/guests/scriptedState.ts"
 import * as Identifiers from "../../../src/infra/Identifiers.ts"
@@ -53,10 +55,12 @@ const machine = Layer.unwrap(
   Effect.map(freshNode(), ({ context, directory, guests, registry }) => {
     mkdirSync(join(directory, "disks"), { mode: 0o711 })
     const services = Layer.succeedContext(context)
+    const disks = DisksAdapter.layer({ stateDirectory: directory })
     return Layer.mergeAll(
       layerGuarded(GuestSupervisor, services),
       layerGuarded(RunState, services),
-      layerGuarded(Disks, DisksAdapter.layer({ stateDirectory: directory })),
+      layerGuarded(Disks, disks),
+      layerGuarded(WorkspaceCopies, CopiesAdapter.layer().pipe(Layer.provide(disks))),
       Layer.succeed(Registry, registry),
       Layer.succeed(SandboxPaths, { pathOf: (sandbox) => join(directory, "runtime", sandbox) }),
       Layer.succeed(Scripted, { directory, guests }),
@@ -119,13 +123,21 @@ export const settled = (operation: Operation) =>
 
 type Asked = Exclude<OperationAction, "delete">
 
+/** The snapshot that requests are about, unless they say otherwise. */
+export const keptSnapshot = SnapshotId.make("kept")
+
+const parametersOf = (action: Asked): OperationRequest["parameters"] => {
+  if (action === "provision") return { cpuMillis: 100, memoryMebibytes: 128 }
+  return action === "snapshot" || action === "restore" ? { snapshot: keptSnapshot } : {}
+}
+
 /** A request with a key of its own. */
 export const requestOf = (project: ProjectId, action: Asked): OperationRequest => ({
   project,
   action,
   requestKey: RequestKey.make(`${action}-${project}-${(names += 1)}`),
   expectedGeneration: null,
-  parameters: action === "provision" ? { cpuMillis: 100, memoryMebibytes: 128 } : {}
+  parameters: parametersOf(action)
 })
 
 export const ask = ({ caller, project }: Scene, action: Asked) =>

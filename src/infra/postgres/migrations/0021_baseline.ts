@@ -6,6 +6,7 @@
  *     runtime_operations  (row_id identity)  receipts; they outlive machine and Project, so no foreign key
  *     live_operations                        queued and claimed ones, one a Project: 0021_operations.ts
  *     runtime_logs        (row_id identity)  newest 200 rows a Project
+ *     runtime_snapshots   n─1 runtimes       copies of the workspace: 0021_workspaces.ts
  *     execution_leases                       something runs inside the guest now
  *     resource_samples, resource_rollups     minute and hour buckets, natural key (project, metric, bucket)
  *     history_deletions                      Projects whose history is still to be deleted, in bounded passes
@@ -17,6 +18,7 @@ import { nodesMax } from "../../../domain/Bounds.ts"
 import type { Migration } from "../migrate.ts"
 import { boundedTable } from "./0001_core.ts"
 import { operationFunctions } from "./0021_operations.ts"
+import { workspaceTables } from "./0021_workspaces.ts"
 
 const metrics = `('cpu_usec', 'memory_bytes', 'memory_peak_bytes', 'disk_bytes', 'io_read_bytes', 'io_write_bytes', 'net_rx_bytes', 'net_tx_bytes', 'pids')`
 
@@ -134,7 +136,8 @@ const statements = (): ReadonlyArray<string> => [
     project_id bigint primary key,
     requested_at timestamptz(3) not null default now()
   )`,
-  ...operationFunctions
+  ...operationFunctions,
+  ...workspaceTables
 ]
 
 export const pluginMigrations: ReadonlyArray<Migration> = [{ version: 21, name: "baseline", statements }]
