@@ -20,7 +20,7 @@ import {
 } from "../../domain/Bounds.ts"
 import type { Caller } from "../../domain/host/Accounts.ts"
 import { nameFault } from "../../domain/host/ProjectStore.ts"
-import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
+import { Generation, LeaseId, OperationId, ProjectId, RequestKey, SnapshotId } from "../../domain/Identity.ts"
 import { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
 import { apiErrors } from "./ApiErrors.ts"
 import {
@@ -32,6 +32,7 @@ import {
   HistoryView,
   OperationView,
   ProjectView,
+  SnapshotView,
   StatusView
 } from "./Views.ts"
 
@@ -76,6 +77,14 @@ export const OperationRequest = Schema.Struct({
   expectedGeneration: Schema.optionalKey(Generation),
   parameters: Schema.optionalKey(OperationParameters)
 })
+
+/** Making a snapshot of that name, or restoring it. The name is never part of a path, since `..` is one. */
+export const SnapshotRequest = Schema.Struct({
+  snapshot: SnapshotId,
+  requestId: RequestKey,
+  expectedGeneration: Schema.optionalKey(Generation)
+})
+export type SnapshotRequest = typeof SnapshotRequest.Type
 
 export const ExecutionRequest = Schema.Struct({
   argv: Schema.NonEmptyArray(boundedText(argvItemBytesMax, "an argument")).check(
@@ -155,8 +164,31 @@ class ExecutionsGroup extends HttpApiGroup.make("executions").add(
   })
 ) {}
 
+class SnapshotsGroup extends HttpApiGroup.make("snapshots").add(
+  HttpApiEndpoint.get("list", "/projects/:project/snapshots", {
+    params: inProject,
+    success: Schema.Array(SnapshotView)
+  }),
+  HttpApiEndpoint.post("create", "/projects/:project/snapshots", {
+    params: inProject,
+    payload: SnapshotRequest,
+    success: OperationView.pipe(HttpApiSchema.status(202))
+  }),
+  HttpApiEndpoint.post("restore", "/projects/:project/snapshots/restore", {
+    params: inProject,
+    payload: SnapshotRequest,
+    success: OperationView.pipe(HttpApiSchema.status(202))
+  }),
+  /** Removes one; it is gone when this answers. */
+  HttpApiEndpoint.delete("remove", "/projects/:project/snapshots", {
+    params: inProject,
+    query: { snapshot: SnapshotId },
+    success: HttpApiSchema.NoContent
+  })
+) {}
+
 export class Api extends HttpApi.make("holdfast")
-  .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup)
+  .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup, SnapshotsGroup)
   .middleware(Identified)
   .middleware(Decoded)
   .annotate(HttpApi.ParseOptions, { onExcessProperty: "error", errors: "all" })

@@ -5,8 +5,9 @@
 import * as Schema from "effect/Schema"
 import { ExecutionEvent, SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import { Initiator } from "../../domain/host/Accounts.ts"
-import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
+import { Generation, LeaseId, OperationId, ProjectId, RequestKey, SnapshotId } from "../../domain/Identity.ts"
 import { OperationAction, OperationState } from "../../domain/operations/Operation.ts"
+import { SnapshotState } from "../../domain/runtimes/SnapshotRows.ts"
 import { RuntimeDesired, RuntimeObserved } from "../../domain/runtimes/Runtime.ts"
 import { MetricReading } from "../../domain/sampling/Sample.ts"
 
@@ -100,6 +101,18 @@ export const RuntimeView = Schema.Struct({
   processesMax: Schema.NullOr(Schema.Int)
 })
 export type RuntimeView = typeof RuntimeView.Type
+
+/** A copy of a workspace. `bytes` are those of the disk, null while the copy is made; where it lies is not told. */
+export const SnapshotView = Schema.Struct({
+  id: SnapshotId,
+  state: SnapshotState,
+  bytes: Schema.NullOr(Schema.Int),
+  /** Of the machine whose workspace it is. */
+  generation: Generation,
+  operation: OperationId,
+  createdAtMillis: Schema.Int
+})
+export type SnapshotView = typeof SnapshotView.Type
 
 /** Something that runs in the guest now: its execution lease. */
 export const ExecutionView = Schema.Struct({

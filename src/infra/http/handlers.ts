@@ -10,9 +10,16 @@ import { layer as layerExecutions } from "./executionHandlers.ts"
 import { layerDecoded } from "./middleware.ts"
 import { layer as layerOperations } from "./operationHandlers.ts"
 import { layer as layerProjects } from "./projectHandlers.ts"
+import { layer as layerSnapshots } from "./snapshotHandlers.ts"
 import { layer as layerSystem } from "./systemHandlers.ts"
 
-const layerGroups = Layer.mergeAll(layerSystem, layerProjects, layerOperations, layerExecutions)
+const layerGroups = Layer.mergeAll(
+  layerSystem,
+  layerProjects,
+  layerOperations,
+  layerExecutions,
+  layerSnapshots
+)
 
 type Open<R> =
   | HttpRouter.Request.Without<R>

@@ -6,9 +6,9 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { OperationId } from "../../domain/Identity.ts"
-import { admitOperation } from "../../domain/operations/admission.ts"
 import type { OperationEvents } from "../../domain/operations/OperationEvents.ts"
 import { OperationStore } from "../../domain/operations/OperationStore.ts"
+import { requestOperation } from "../../domain/operations/snapshotRequests.ts"
 import { answering, resolveProject } from "./access.ts"
 import { Api, CurrentCaller } from "./Api.ts"
 import { NotFound } from "./ApiErrors.ts"
@@ -46,7 +46,7 @@ export const layer = HttpApiBuilder.group(
         const caller = yield* CurrentCaller
         const project = yield* resolveProject(params.project)
         const admitted = yield* answering(
-          admitOperation(caller, {
+          requestOperation(caller, {
             project: project.id,
             action: payload.action,
             requestKey: payload.requestId,

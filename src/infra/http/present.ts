@@ -10,6 +10,7 @@ import type { HistoryPoint } from "../../domain/history/History.ts"
 import type { ObservedLease } from "../../domain/leases/Lease.ts"
 import { machineGenerationOf, type Operation } from "../../domain/operations/Operation.ts"
 import type { Runtime } from "../../domain/runtimes/Runtime.ts"
+import type { Snapshot } from "../../domain/runtimes/SnapshotRows.ts"
 import type {
   BucketView,
   ChargesView,
@@ -18,7 +19,8 @@ import type {
   HistoryView,
   OperationView,
   ProjectView,
-  RuntimeView
+  RuntimeView,
+  SnapshotView
 } from "./Views.ts"
 
 export const projectView = (project: Project): ProjectView => ({
@@ -72,6 +74,15 @@ export const runtimeView = (runtime: Runtime, carriedBy: SupervisorKind | null):
   cpuMillis: runtime.recipe?.cpuMillis ?? null,
   memoryBytes: runtime.recipe?.memoryBytes ?? null,
   processesMax: runtime.recipe?.processesMax ?? null
+})
+
+export const snapshotView = (snapshot: Snapshot): SnapshotView => ({
+  id: snapshot.id,
+  state: snapshot.state,
+  bytes: snapshot.bytes,
+  generation: snapshot.generation,
+  operation: snapshot.operation,
+  createdAtMillis: snapshot.createdAtMillis
 })
 
 export const executionView = (lease: ObservedLease): ExecutionView => ({

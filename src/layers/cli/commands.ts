@@ -11,6 +11,7 @@ import { commandOptions, executionFlags, supervisorFlag } from "./executionFlags
 import { provision, rebuild, recover, restart, start, stop } from "./lifecycleCommands.ts"
 import { node } from "./nodeCommands.ts"
 import { registry } from "./registryCommands.ts"
+import { snapshot } from "./snapshotCommands.ts"
 import { ExitStatus, load, projectArgument, root, running, undefinedOr } from "./root.ts"
 
 const create = Command.make(
@@ -131,6 +132,7 @@ export const holdfast = root.pipe(
     restart,
     rebuild,
     recover,
+    snapshot,
     exec,
     status,
     history,

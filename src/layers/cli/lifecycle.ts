@@ -28,7 +28,9 @@ const past: Partial<Record<OperationAction, string>> = {
   stop: "stopped",
   restart: "restarted",
   rebuild: "rebuilt",
-  recover: "recovered"
+  recover: "recovered",
+  snapshot: "copied the workspace of",
+  restore: "restored"
 }
 
 const decoded = <S extends Schema.Top>(schema: S, value: unknown, flag: string) =>

@@ -10,7 +10,8 @@ import * as Schema from "effect/Schema"
 import type { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
 import { load, projectArgument, running, undefinedOr } from "./root.ts"
 
-const requestFlags = {
+/** The flags of every verb that asks for an operation. */
+export const requestFlags = {
   project: projectArgument,
   noWait: Flag.Boolean("no-wait").pipe(
     Flag.withDefault(false),
@@ -27,14 +28,14 @@ const requestFlags = {
   )
 }
 
-interface RequestFlags {
+export interface RequestFlags {
   readonly project: string
   readonly noWait: boolean
   readonly requestId: Option.Option<string>
   readonly expectedGeneration: Option.Option<number>
 }
 
-const requesting = (action: OperationAction, flags: RequestFlags, parameters?: OperationParameters) =>
+export const requesting = (action: OperationAction, flags: RequestFlags, parameters?: OperationParameters) =>
   running((place) =>
     Effect.flatMap(
       load(() => import("./lifecycle.ts")),

@@ -8,6 +8,7 @@ import * as Ref from "effect/Ref"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import { deletionPollMillis } from "../../domain/Bounds.ts"
+import { isSandboxId } from "../../domain/Identity.ts"
 import { table } from "../../infra/cli/text.ts"
 import type { DeletionPreviewView, DeletionView, OperationView, ProjectView } from "../../infra/http/Views.ts"
 import { type Connection, connected, type Target } from "./connection.ts"
@@ -45,8 +46,8 @@ export const listProjects = Effect.fn("cli.listProjects")(function* (target: Tar
 })
 
 const previewLines = (preview: DeletionPreviewView): ReadonlyArray<string> => [
-  `Deleting project ${preview.name} (id ${preview.project}) ends ${preview.labels.length} sandboxes and removes ${preview.paths.length} paths for good:`,
-  ...preview.labels.map((label) => `  sandbox ${label}`),
+  `Deleting project ${preview.name} (id ${preview.project}) ends ${preview.labels.filter(isSandboxId).length} sandboxes and removes ${preview.paths.length} paths for good:`,
+  ...preview.labels.map((label) => `  ${isSandboxId(label) ? "sandbox " : ""}${label}`),
   ...preview.paths.map((path) => `  ${path}`)
 ]
 

@@ -15,6 +15,7 @@ import { HostProjects } from "../../../src/domain/host/Projects.ts"
 import { PluginDb } from "../../../src/domain/persistence/PluginDb.ts"
 import { Project, ProjectStore } from "../../../src/domain/host/ProjectStore.ts"
 import { HistoryReader } from "../../../src/domain/history/HistoryStore.ts"
+import { RuntimeLog } from "../../../src/domain/history/RuntimeLog.ts"
 import { Generation, NodeId } from "../../../src/domain/Identity.ts"
 import { Identifiers } from "../../../src/domain/Identifiers.ts"
 import {
@@ -28,9 +29,11 @@ import { LeaseAdmission } from "../../../src/domain/leases/LeaseAdmission.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
 import { OperationAlerts } from "../../../src/domain/operations/admission.ts"
 import { OperationEvents } from "../../../src/domain/operations/OperationEvents.ts"
-import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
+import { OperationRows, OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import type { Runtime } from "../../../src/domain/runtimes/Runtime.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
+import { SnapshotRows } from "../../../src/domain/runtimes/SnapshotRows.ts"
+import { WorkspaceCopies } from "../../../src/domain/runtimes/WorkspaceCopies.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { SampleTargets } from "../../../src/domain/sampling/SnapshotStore.ts"
 import { NotFound } from "../../../src/infra/http/ApiErrors.ts"
@@ -121,6 +124,10 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
     unasked(HeldLeases),
     unasked(LeaseAdmission),
     unasked(RuntimeStore),
+    unasked(OperationRows),
+    unasked(RuntimeLog),
+    unasked(SnapshotRows),
+    unasked(WorkspaceCopies),
     unasked(HostAccounts),
     unasked(HostProjects),
     unasked(PluginDb)

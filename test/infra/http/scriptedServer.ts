@@ -18,6 +18,7 @@ import {
   OperationId,
   ProjectId,
   RequestKey,
+  SnapshotId,
   TenantId
 } from "../../../src/domain/Identity.ts"
 import { Api, CurrentCaller, type ExecutionRequest } from "../../../src/infra/http/Api.ts"
@@ -29,6 +30,7 @@ import {
   type ExecutionLine,
   OperationView,
   type ProjectView,
+  type SnapshotView,
   type StatusView
 } from "../../../src/infra/http/Views.ts"
 
@@ -132,6 +134,31 @@ const known = (project: string): Effect.Effect<ProjectView, NotFound> =>
     ? Effect.succeed(web)
     : Effect.fail(new NotFound({ code: "project_not_found", message: `no project ${project}`, details: {} }))
 
+/** One snapshot, with a name that no path may hold. */
+export const snapshotOfWeb: SnapshotView = {
+  id: SnapshotId.make(".."),
+  state: "ready",
+  bytes: 4_096,
+  generation: operation().generation,
+  operation: operation().id,
+  createdAtMillis: 1_000
+}
+
+const scriptedSnapshots = HttpApiBuilder.group(Api, "snapshots", (group) =>
+  group.handleAll({
+    list: ({ params }) => Effect.as(known(params.project), [snapshotOfWeb]),
+    create: ({ params }) => Effect.as(known(params.project), operation({ action: "snapshot" })),
+    restore: ({ params }) => Effect.as(known(params.project), operation({ action: "restore" })),
+    remove: ({ params, query }) =>
+      Effect.andThen(
+        known(params.project),
+        query.snapshot === snapshotOfWeb.id
+          ? Effect.void
+          : Effect.fail(new NotFound({ code: "snapshot_not_found", message: "no snapshot", details: {} }))
+      )
+  })
+)
+
 const handlers = (script: Script) =>
   Layer.mergeAll(
     HttpApiBuilder.group(Api, "system", (group) =>
@@ -176,7 +203,8 @@ const handlers = (script: Script) =>
         run: ({ params, payload }) => Effect.andThen(known(params.project), script.run(payload)),
         cancel: () => Effect.void
       })
-    )
+    ),
+    scriptedSnapshots
   )
 
 /** The routes of the scripted daemon, with the real middleware. */

@@ -59,6 +59,7 @@ export const storedOperation = (fields: Partial<typeof Operation.Encoded> = {}):
     oldRecipe: recipe,
     newRecipe: recipe,
     owed: [`sb-${canary}/1`],
+    absences: [`sb-${canary} is gone`],
     result: null,
     errorCode: null,
     errorText: null,
