@@ -11,10 +11,8 @@ import * as Layer from "effect/Layer"
 import { snapshotBytesMax, workspaceCopyMillisMax, workspaceSyncMillisMax } from "../../domain/Bounds.ts"
 import { DiskFailure, Disks } from "../../domain/runtimes/Disks.ts"
 import { CopyRefused, WorkspaceCopies } from "../../domain/runtimes/WorkspaceCopies.ts"
+import { programEnvironment } from "../guests/programs.ts"
 import { errorName, syncDirectory } from "./privateFiles.ts"
-
-/** Nothing of the daemon's own environment. */
-const environment = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" }
 
 const outputCharactersMax = 4_096
 
@@ -30,7 +28,7 @@ const runToEnd = (argv: Argv): Effect.Effect<Ended> =>
   Effect.callback<Ended>((resume) => {
     const child = spawn("setpriv", ["--pdeathsig", "KILL", ...argv], {
       stdio: ["ignore", "pipe", "ignore"],
-      env: environment
+      env: programEnvironment
     })
     let output = ""
     let isOver = false

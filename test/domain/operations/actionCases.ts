@@ -104,15 +104,6 @@ const snapshotCases: ReadonlyArray<Case> = [
     isReplaced: true,
     isRestarted: true,
     holds: { workspace: "one", snapshot: "one" }
-  },
-  {
-    name: "restore of a stopped machine",
-    action: "restore",
-    begin: Effect.tap(snapshotted, asked("stop")),
-    leaves: "running",
-    isReplaced: true,
-    isRestarted: true,
-    holds: { workspace: "one", snapshot: "one" }
   }
 ]
 

@@ -19,6 +19,9 @@ import { carryOut, type Case, cases, check, claim, look, receiptOf } from "./act
 
 const live = { excludeTestServices: true, timeout: "120 seconds" } as const
 
+/** A restore has some fifty boundaries, and makes real copies at each. */
+const testMillisMax = 120_000
+
 /** Counts the boundaries of all programs, and ends the fiber at one of them, as a SIGKILL would. */
 const cutAt = (at: number) => {
   const reached: Array<string> = []
@@ -81,7 +84,8 @@ describe("operations, every step of every action", () => {
             const boundaries = yield* cutAndResumed(expected, Number.POSITIVE_INFINITY)
             assert.isAbove(boundaries.length, 2)
             for (let at = 1; at <= boundaries.length; at += 1) yield* cutAndResumed(expected, at)
-          })
+          }),
+        testMillisMax
       )
 
       it.effect(
@@ -100,7 +104,8 @@ describe("operations, every step of every action", () => {
                 yield* check(expected, before, claimed, `${call} failed ${when}`)
               }
             }
-          })
+          }),
+        testMillisMax
       )
 
       it.effect(

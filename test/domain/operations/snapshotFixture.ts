@@ -46,17 +46,18 @@ export const standsStill = { isAlive: true, isPaused: true }
 export const leftOf = (path: string): ReadonlyArray<string> =>
   [path, `${path}.part`].filter((each) => existsSync(each))
 
-/** Carries out with plans whose every copy is followed by this. */
-export const afterEachCopy =
-  <E, R>(meddle: Effect.Effect<void, E, R>) =>
+/** Carries out with plans of which every copy, or every measuring of one, is followed by this. */
+export const afterEach =
+  <E, R>(call: "copy" | "bytesOf", meddle: Effect.Effect<void, E, R>) =>
   <A, E2, R2>(work: Effect.Effect<A, E2, R2>) =>
     Effect.gen(function* () {
       const context = yield* Effect.context<R>()
       const real = yield* WorkspaceCopies
+      const then = Effect.orDie(Effect.provideContext(meddle, context))
       const copies = WorkspaceCopies.of({
         ...real,
-        copy: (paths) =>
-          Effect.tap(real.copy(paths), () => Effect.orDie(Effect.provideContext(meddle, context)))
+        copy: (paths) => Effect.tap(real.copy(paths), () => (call === "copy" ? then : Effect.void)),
+        bytesOf: (path) => Effect.tap(real.bytesOf(path), () => (call === "bytesOf" ? then : Effect.void))
       })
       const plans = yield* Effect.provideService(machinePlans, WorkspaceCopies, copies)
       const planOf: OperationPlans["Service"]["planOf"] = (action) =>

@@ -20,7 +20,7 @@ import { countCalls, failNext } from "../../../src/infra/guests/scriptedState.ts
 import { keptSnapshot, requestOf, Scripted, undispatched } from "../removal/fixture.ts"
 import { carryOut, claim, receiptOf } from "./actionCases.ts"
 import {
-  afterEachCopy,
+  afterEach,
   goesOn,
   guestOf,
   leftOf,
@@ -89,7 +89,7 @@ describe("operations/snapshotSteps", () => {
         const meddle = Effect.andThen(resumeSandbox(sandbox), pauseSandbox(sandbox))
         for (const meddling of [resumeSandbox(sandbox), meddle]) {
           const refused = yield* carryOut(scene, requestOf(scene.project, "snapshot")).pipe(
-            afterEachCopy(Effect.asVoid(meddling))
+            afterEach("copy", Effect.asVoid(meddling))
           )
           assert.deepStrictEqual([refused.state, refused.errorCode], ["failed", "no_safe_copy"])
           assert.deepStrictEqual(yield* guestOf(scene), goesOn)
@@ -152,21 +152,23 @@ describe("operations/snapshotSteps", () => {
       })
     )
 
-    it.effect("SP-OPS-06 a claim that was stolen while it copied makes no snapshot ready", () =>
-      Effect.gen(function* () {
-        const scene = yield* withWorkspace
-        const { operation } = yield* admitOperation(scene.caller, requestOf(scene.project, "snapshot"))
-        const claimed = yield* claim
-        const { current } = yield* Processes
-        const store = yield* OperationStore
-        const steal = Effect.andThen(store.requeueIfClaimedBy(claimed), claimNext(current))
-        yield* executeClaimed(claimed).pipe(afterEachCopy(Effect.asVoid(steal)))
-        assert.strictEqual(Option.getOrThrow(yield* snapshotOf(scene)).state, "capturing")
-        assert.deepStrictEqual(yield* guestOf(scene), goesOn)
-        yield* executeClaimed(yield* receiptOf(operation.id))
-        assert.strictEqual((yield* receiptOf(operation.id)).state, "succeeded")
-        assert.strictEqual(Option.getOrThrow(yield* snapshotOf(scene)).state, "ready")
-      })
-    )
+    for (const call of ["copy", "bytesOf"] as const) {
+      it.effect(`SP-OPS-06 a claim that was stolen behind its ${call} makes no snapshot ready`, () =>
+        Effect.gen(function* () {
+          const scene = yield* withWorkspace
+          const { operation } = yield* admitOperation(scene.caller, requestOf(scene.project, "snapshot"))
+          const claimed = yield* claim
+          const { current } = yield* Processes
+          const store = yield* OperationStore
+          const steal = Effect.andThen(store.requeueIfClaimedBy(claimed), claimNext(current))
+          yield* executeClaimed(claimed).pipe(afterEach(call, Effect.asVoid(steal)))
+          assert.strictEqual(Option.getOrThrow(yield* snapshotOf(scene)).state, "capturing")
+          assert.deepStrictEqual(yield* guestOf(scene), goesOn)
+          yield* executeClaimed(yield* receiptOf(operation.id))
+          assert.strictEqual((yield* receiptOf(operation.id)).state, "succeeded")
+          assert.strictEqual(Option.getOrThrow(yield* snapshotOf(scene)).state, "ready")
+        })
+      )
+    }
   })
 })

@@ -1,5 +1,5 @@
 /** Copies of whatever a guest may leave in its workspace, by the system's own programs on a real disk. */
-import { execFileSync, spawnSync } from "node:child_process"
+import { execFileSync, spawn, spawnSync } from "node:child_process"
 import * as Files from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
@@ -7,6 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 import { ProjectId } from "../../../src/domain/Identity.ts"
 import { Disks } from "../../../src/domain/runtimes/Disks.ts"
 import { WorkspaceCopies } from "../../../src/domain/runtimes/WorkspaceCopies.ts"
@@ -184,15 +185,51 @@ describe("WorkspaceCopies", () => {
   it.live("whoever interrupts a copy has seen its end", () =>
     onPlace(({ copies, from, to }) =>
       Effect.gen(function* () {
-        Files.writeFileSync(Path.join(from, "file"), Buffer.alloc(64 * 1024 ** 2, 1))
+        makeMany(from)
         const copying = yield* Effect.forkChild(copies.copy({ from, to }), { startImmediately: true })
-        yield* Effect.yieldNow
+        yield* begun(to)
         yield* Fiber.interrupt(copying)
         assert.deepStrictEqual(programsAt(to), [])
+        assert.isBelow(Files.readdirSync(partOf(to)).length, filesMany)
       })
     )
   )
+
+  it.live(
+    "SP-OPS-03 a copy ends with its daemon: nothing goes on behind the back of a guest that goes on",
+    () =>
+      onPlace(({ from, state, to }) =>
+        Effect.gen(function* () {
+          makeMany(from)
+          const child = spawn(process.execPath, [entry, state, from, to], { stdio: "ignore" })
+          yield* begun(to)
+          child.kill("SIGKILL")
+          yield* Effect.sync(() => programsAt(to)).pipe(
+            Effect.repeat({ until: (left) => left.length === 0, schedule: Schedule.spaced(1) }),
+            Effect.timeout(10_000)
+          )
+          assert.isBelow(Files.readdirSync(partOf(to)).length, filesMany)
+        })
+      )
+  )
 })
+
+const entry = Path.join(import.meta.dirname, "copyingProcess.ts")
+
+/** So many that a copy takes a while. */
+const filesMany = 30_000
+
+const makeMany = (directory: string): void => {
+  Files.writeFileSync(Path.join(directory, "first"), "one")
+  for (let at = 1; at < filesMany; at += 1) Files.writeFileSync(Path.join(directory, `f${at}`), "")
+}
+
+/** Waits until something of the copy is there. */
+const begun = (to: string) =>
+  Effect.sync(() => Files.existsSync(partOf(to))).pipe(
+    Effect.repeat({ until: (isThere) => isThere, schedule: Schedule.spaced(1) }),
+    Effect.timeout(15_000)
+  )
 
 /** Programs that work beside that place. */
 const programsAt = (path: string): ReadonlyArray<string> =>
