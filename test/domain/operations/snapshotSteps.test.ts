@@ -2,7 +2,9 @@
 import { readFileSync, renameSync } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, layer } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import { projectSnapshotsMax } from "../../../src/domain/Bounds.ts"
 import { GuestCapabilities } from "../../../src/domain/guests/GuestSpec.ts"
@@ -16,6 +18,7 @@ import { OperationStore } from "../../../src/domain/operations/OperationStore.ts
 import { OperationPlans } from "../../../src/domain/operations/plan.ts"
 import { Processes } from "../../../src/domain/Processes.ts"
 import { pauseSandbox, resumeSandbox } from "../../../src/domain/registry/lifecycle.ts"
+import { SnapshotRows } from "../../../src/domain/runtimes/SnapshotRows.ts"
 import { countCalls, failNext } from "../../../src/infra/guests/scriptedState.ts"
 import { keptSnapshot, requestOf, Scripted, undispatched } from "../removal/fixture.ts"
 import { carryOut, claim, receiptOf } from "./actionCases.ts"
@@ -66,6 +69,33 @@ describe("operations/snapshotSteps", () => {
           const made = Option.getOrThrow(yield* snapshotOf(scene))
           assert.strictEqual(readFileSync(join(made.path, "counter"), "utf8"), "one")
           assert.isAbove(made.bytes ?? 0, 0)
+        })
+    )
+
+    it.effect(
+      "SP-OPS-03 a daemon that stops in the middle of a copy has let the guest go on when it is gone",
+      () =>
+        Effect.gen(function* () {
+          const scene = yield* withWorkspace
+          const { operation } = yield* admitOperation(scene.caller, requestOf(scene.project, "snapshot"))
+          const claimed = yield* claim
+          const reached = yield* Deferred.make<void>()
+          const inTheMiddle = Effect.andThen(Deferred.succeed(reached, undefined), Effect.never)
+          const running = yield* Effect.forkChild(
+            executeClaimed(claimed).pipe(afterEach("copy", inTheMiddle))
+          )
+          yield* Deferred.await(reached)
+          assert.deepStrictEqual(yield* guestOf(scene), standsStill)
+          yield* Fiber.interrupt(running)
+          assert.deepStrictEqual(yield* guestOf(scene), goesOn)
+          assert.strictEqual(
+            (yield* receiptOf(operation.id)).state,
+            "claimed",
+            "the next daemon goes on with it"
+          )
+          yield* (yield* OperationStore).requeueIfClaimedBy(yield* receiptOf(operation.id))
+          yield* executeClaimed(yield* claim)
+          assert.strictEqual((yield* receiptOf(operation.id)).state, "succeeded")
         })
     )
 
@@ -128,15 +158,19 @@ describe("operations/snapshotSteps", () => {
             ...requestOf(scene.project, "snapshot"),
             parameters: { snapshot: SnapshotId.make(id) }
           })
-        const names = [".", "..", ...Array.from({ length: projectSnapshotsMax - 2 }, (_, at) => `s:${at}`)]
-        for (const name of names) assert.strictEqual((yield* ask(name)).state, "succeeded", name)
+        for (const name of [".", ".."]) assert.strictEqual((yield* ask(name)).state, "succeeded", name)
+        const paths = (yield* snapshotsOf(scene)).map(({ path }) => path)
+        for (const path of paths) assert.match(path, /\/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+        const [made] = yield* snapshotsOf(scene)
+        const rows = yield* SnapshotRows
+        for (let at = paths.length; at < projectSnapshotsMax; at += 1) {
+          yield* rows.insert({ ...made!, id: SnapshotId.make(`s:${at}`), path: `${made!.path}-${at}` })
+        }
         const { guests } = yield* Scripted
         const pauses = countCalls(guests, "pause", scene.sandbox)
         assert.strictEqual((yield* ask("one-more")).errorCode, "snapshots_full")
         assert.strictEqual((yield* snapshotsOf(scene)).length, projectSnapshotsMax)
         assert.strictEqual(countCalls(guests, "pause", scene.sandbox), pauses, "no guest stood still for it")
-        const paths = (yield* snapshotsOf(scene)).map(({ path }) => path)
-        for (const path of paths) assert.match(path, /\/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
       })
     )
 
