@@ -13,7 +13,7 @@ import type { BoundRuntimeStore } from "../runtimes/RuntimeStore.ts"
 import type { Operation, OperationAction, OperationFlag, OperationResult } from "./Operation.ts"
 import type { ClaimLost } from "./OperationStore.ts"
 
-/** What a step leaves on the receipt. Flags are added, never taken away. */
+/** What a step leaves on the receipt. Flags are added; only taking everything back clears them. */
 export interface StepOutcome {
   readonly flags?: ReadonlyArray<OperationFlag>
   readonly oldRecipe?: MachineRecipe
@@ -69,7 +69,10 @@ type UnboundStep<R> = readonly [name: string, weight: number, act: Act<R>]
 /** The outcome of a step that adds nothing to the receipt. */
 export const nothingMore: StepOutcome = {}
 
-/** What the runtime's row says while the action runs, when it succeeded, and when it failed. Null: as it was. */
+/**
+ * What the runtime's row says while the action runs, when it succeeded, and when it failed. Null: as it was; where nothing
+ * is desired, nothing is written while it runs.
+ */
 export interface ActionPlan {
   readonly action: OperationAction
   readonly desired: RuntimeDesired | null

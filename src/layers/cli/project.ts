@@ -8,7 +8,6 @@ import * as Ref from "effect/Ref"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import { deletionPollMillis } from "../../domain/Bounds.ts"
-import { isSandboxId } from "../../domain/Identity.ts"
 import { table } from "../../infra/cli/text.ts"
 import type { DeletionPreviewView, DeletionView, OperationView, ProjectView } from "../../infra/http/Views.ts"
 import { type Connection, connected, type Target } from "./connection.ts"
@@ -45,9 +44,12 @@ export const listProjects = Effect.fn("cli.listProjects")(function* (target: Tar
   yield* output.result(projects, table([["ID", "NAME", "LIFECYCLE"], ...rows]))
 })
 
+/** Snapshots are labelled as such; every other label is a sandbox. */
+const isSandbox = (label: string): boolean => !label.startsWith("snapshot ")
+
 const previewLines = (preview: DeletionPreviewView): ReadonlyArray<string> => [
-  `Deleting project ${preview.name} (id ${preview.project}) ends ${preview.labels.filter(isSandboxId).length} sandboxes and removes ${preview.paths.length} paths for good:`,
-  ...preview.labels.map((label) => `  ${isSandboxId(label) ? "sandbox " : ""}${label}`),
+  `Deleting project ${preview.name} (id ${preview.project}) ends ${preview.labels.filter(isSandbox).length} sandboxes and removes ${preview.paths.length} paths for good:`,
+  ...preview.labels.map((label) => `  ${isSandbox(label) ? "sandbox " : ""}${label}`),
   ...preview.paths.map((path) => `  ${path}`)
 ]
 

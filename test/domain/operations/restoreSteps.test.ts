@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import { machinePlans } from "../../../src/domain/operations/machinePlans.ts"
 import { OperationPlans } from "../../../src/domain/operations/plan.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
+import { SnapshotRows } from "../../../src/domain/runtimes/SnapshotRows.ts"
 import { countCalls, failNext } from "../../../src/infra/guests/scriptedState.ts"
 import { requestOf, Scripted, undispatched } from "../removal/fixture.ts"
 import { carryOut } from "./actionCases.ts"
@@ -78,6 +79,18 @@ describe("operations/restoreSteps", () => {
           [yield* guestOf(scene), (yield* runtimeOf(scene)).observed],
           [goesOn, "running"]
         )
+      })
+    )
+
+    it.effect("a snapshot that is still being made, or is going, is not restored", () =>
+      Effect.gen(function* () {
+        const scene = yield* withSnapshot
+        const rows = yield* SnapshotRows
+        const [made] = yield* rows.ofProject(scene.project)
+        assert.isTrue(yield* rows.markRemoving(made!.rowId, "ready", { by: "a test", reason: "asked" }))
+        const refused = yield* carryOut(scene, requestOf(scene.project, "restore"))
+        assert.deepStrictEqual([refused.state, refused.errorCode], ["failed", "snapshot_not_found"])
+        assert.deepStrictEqual(yield* guestOf(scene), goesOn)
       })
     )
 

@@ -150,7 +150,7 @@ describe("operations/snapshotSteps", () => {
       })
     )
 
-    it.effect("FC-15 one snapshot beyond the bound is refused, and so is a name that is taken", () =>
+    it.effect("FC-15 one snapshot beyond the bound is refused, and no name is part of a path", () =>
       Effect.gen(function* () {
         const scene = yield* withWorkspace
         const ask = (id: string) =>
