@@ -159,6 +159,13 @@ export const quiescePollMillis = 50
 /** Exit code of a command that a cancellation has ended: 128 and the number of SIGKILL. */
 export const cancelledExitCode = 137
 
+/** A node that was not seen for so long is said to be waited for; a daemon notes its node at each heartbeat. */
+export const nodeUnseenSeconds = 30
+/** Operations ahead of a waiting one that are counted; more are told as so many. */
+export const operationsAheadCountedMax = 1_000
+/** Receipts that one page of a Project's operations has. */
+export const operationsListMax = 100
+
 // ---- removal
 /** Removed Projects whose receipts are kept, the newest. */
 export const removedProjectsKeptMax = 10_000

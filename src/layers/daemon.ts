@@ -18,6 +18,7 @@ import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
 import { Registry } from "../domain/registry/Registry.ts"
 import { RuntimeStore } from "../domain/runtimes/RuntimeStore.ts"
 import { layerRoutes } from "../infra/http/handlers.ts"
+import { layerPluginRoutes } from "../infra/http/pluginRoutes.ts"
 import { layerLocalCaller } from "../infra/http/middleware.ts"
 import * as SocketServer from "../infra/http/socketServer.ts"
 import * as SystemChecks from "../infra/http/SystemChecks.ts"
@@ -72,8 +73,8 @@ const serve = (settings: DaemonSettings) =>
       Effect.flatMap(ProjectStore, (projects) => projects.bootstrap),
       (caller) =>
         SocketServer.layer(
-          Layer.merge(
-            layerRoutes.pipe(Layer.provide(layerLocalCaller(caller))),
+          Layer.mergeAll(
+            Layer.merge(layerRoutes, layerPluginRoutes).pipe(Layer.provide(layerLocalCaller(caller))),
             nodeRoutes(settings, Effect.succeed(true))
           ),
           { path: settings.socketPath, stopGraceMillis: httpStopGraceMillis }
@@ -103,7 +104,8 @@ const boot = (settings: DaemonSettings) =>
       const context = yield* Effect.context<Layer.Success<typeof parts> | Scope.Scope>()
       const reconciliation = Effect.gen(function* () {
         yield* settleIn.pipe(Effect.catch((failure) => Effect.logWarning(failure.message)))
-        yield* Layer.build(Reconcilers.layer({ sampleIntervalMillis: settings.sampleIntervalMillis }))
+        const { sampleIntervalMillis } = settings
+        yield* Layer.build(Reconcilers.layer({ sampleIntervalMillis, nodeName: Os.hostname() }))
         yield* Effect.forkScoped(
           continueDeletions().pipe(Effect.catch((failure) => Effect.logWarning(failure.message)))
         )

@@ -18,6 +18,7 @@ import { maintenanceLoop } from "../domain/registry/maintenance.ts"
 import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
 import { Registry } from "../domain/registry/Registry.ts"
 import { recoverRuntimes } from "../domain/operations/autoRecovery.ts"
+import { presenceLoop } from "../domain/runtimes/nodePresence.ts"
 import { reconcileRuntimes } from "../domain/runtimes/reconciliation.ts"
 import { samplingLoop } from "../domain/sampling/sampleLoop.ts"
 
@@ -67,11 +68,12 @@ export const layerNode = (afterPass: Effect.Effect<void>) =>
   )
 
 /** Everything that goes on in a daemon beside its requests. */
-export const layer = (options: { readonly sampleIntervalMillis: number }) =>
+export const layer = (options: { readonly sampleIntervalMillis: number; readonly nodeName: string }) =>
   Layer.mergeAll(
     forked(everySweep("the reconcile sweep", sweep)),
     forked(dispatcher),
     forked(heartbeatLoop),
+    forked(Effect.flatMap(Registry, ({ node }) => presenceLoop({ id: node, name: options.nodeName }))),
     forked(maintenanceLoop),
     forked(Effect.flatMap(Registry, ({ node }) => samplingLoop(node, options.sampleIntervalMillis))),
     forked(pruneLoop)

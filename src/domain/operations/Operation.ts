@@ -122,7 +122,10 @@ export class Operation extends Schema.Class<Operation>("holdfast/Operation")({
   result: Schema.NullOr(OperationResult),
   errorCode: Schema.NullOr(Schema.String),
   errorText: Schema.NullOr(Schema.String),
+  /** Who superseded it: an account's id, or `system`; null unless it is superseded. Source: FC-22. */
+  supersededBy: Schema.NullOr(Schema.String),
   createdAtMillis: Schema.Int,
+  claimedAtMillis: Schema.NullOr(Schema.Int),
   settledAtMillis: Schema.NullOr(Schema.Int)
 }) {}
 

@@ -3,6 +3,7 @@
  * environment, a token, a claimant's process or a stored recipe; times are milliseconds since the epoch.
  */
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import { ExecutionEvent, SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import { Initiator } from "../../domain/host/Accounts.ts"
 import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
@@ -62,6 +63,14 @@ export const DeletionView = Schema.Struct({
 })
 export type DeletionView = typeof DeletionView.Type
 
+/** What a live operation waits for: one sentence, since when, and the kind of thing. Source: FC-06. */
+export const WaitingView = Schema.Struct({
+  kind: Schema.Literals(["node", "operations", "place"]),
+  for: Schema.String,
+  sinceMillis: Schema.Int
+})
+export type WaitingView = typeof WaitingView.Type
+
 export const OperationView = Schema.Struct({
   id: OperationId,
   project: ProjectId,
@@ -71,6 +80,8 @@ export const OperationView = Schema.Struct({
   generation: Generation,
   initiator: Initiator,
   state: OperationState,
+  /** Null while somebody carries it out, and once it is settled. */
+  waiting: Schema.NullOr(WaitingView),
   step: Schema.NullOr(Schema.String),
   /** 0 to 1, by the weights of the steps. */
   fraction: Schema.Finite,
@@ -79,6 +90,8 @@ export const OperationView = Schema.Struct({
     Schema.Struct({ paths: Schema.Array(Schema.String), proofs: Schema.Array(Schema.String) })
   ),
   error: Schema.NullOr(Schema.Struct({ code: Schema.String, message: Schema.String })),
+  /** Id of the account that superseded it, or `system`. Source: FC-22. */
+  supersededBy: Schema.NullOr(Schema.String),
   createdAtMillis: Schema.Int,
   settledAtMillis: Schema.NullOr(Schema.Int)
 })
@@ -100,6 +113,18 @@ export const RuntimeView = Schema.Struct({
   processesMax: Schema.NullOr(Schema.Int)
 })
 export type RuntimeView = typeof RuntimeView.Type
+
+/**
+ * The runtime as the plugin's own route shows it: one snapshot of what is stored. No machine was asked, so it does not
+ * say who carries the guest. Source: SP-HTTP-03.
+ */
+export const EnvironmentView = Schema.Struct({
+  project: ProjectId,
+  runtime: Schema.NullOr(Schema.Struct(Struct.omit(RuntimeView.fields, ["carriedBy"]))),
+  liveOperation: Schema.NullOr(OperationView),
+  operations: Schema.Array(OperationView)
+})
+export type EnvironmentView = typeof EnvironmentView.Type
 
 /** Something that runs in the guest now: its execution lease. */
 export const ExecutionView = Schema.Struct({

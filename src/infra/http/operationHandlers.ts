@@ -8,12 +8,12 @@ import * as Stream from "effect/Stream"
 import type { OperationId } from "../../domain/Identity.ts"
 import { admitOperation } from "../../domain/operations/admission.ts"
 import type { OperationEvents } from "../../domain/operations/OperationEvents.ts"
-import { OperationStore } from "../../domain/operations/OperationStore.ts"
+import { type OperationRows, OperationStore } from "../../domain/operations/OperationStore.ts"
 import { answering, resolveProject } from "./access.ts"
 import { Api, CurrentCaller } from "./Api.ts"
 import { NotFound } from "./ApiErrors.ts"
 import { watchOperation } from "./operationWatch.ts"
-import { operationView } from "./present.ts"
+import { oneOperationView } from "./operationViews.ts"
 import type { ServerStopping } from "./socketServer.ts"
 
 const readOperation = Effect.fnUntraced(function* (id: OperationId) {
@@ -40,7 +40,7 @@ export const layer = HttpApiBuilder.group(
   Api,
   "operations",
   Effect.fnUntraced(function* (handlers) {
-    const context = yield* Effect.context<OperationStore | OperationEvents | ServerStopping>()
+    const context = yield* Effect.context<OperationStore | OperationRows | OperationEvents | ServerStopping>()
     return handlers.handleAll({
       request: Effect.fnUntraced(function* ({ params, payload }) {
         const caller = yield* CurrentCaller
@@ -54,9 +54,9 @@ export const layer = HttpApiBuilder.group(
             parameters: payload.parameters ?? {}
           })
         )
-        return operationView(admitted.operation)
+        return yield* oneOperationView(admitted.operation)
       }),
-      get: ({ params }) => Effect.map(readable(params.id), operationView),
+      get: ({ params }) => Effect.flatMap(readable(params.id), oneOperationView),
       events: ({ params }) =>
         Effect.map(readable(params.id), (operation) =>
           Stream.provideContext(watchOperation(operation), context)

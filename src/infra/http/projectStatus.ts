@@ -16,14 +16,8 @@ import { Registry } from "../../domain/registry/Registry.ts"
 import type { Runtime } from "../../domain/runtimes/Runtime.ts"
 import { SampleTargets } from "../../domain/sampling/SnapshotStore.ts"
 import { answering } from "./access.ts"
-import {
-  chargesView,
-  executionView,
-  historyView,
-  operationView,
-  projectView,
-  runtimeView
-} from "./present.ts"
+import { chargesView, executionView, historyView, projectView, runtimeView } from "./present.ts"
+import { operationViews } from "./operationViews.ts"
 import type { StatusView } from "./Views.ts"
 
 /**
@@ -44,6 +38,8 @@ export const readStatus = Effect.fnUntraced(function* (project: Project) {
   const samples = yield* SampleTargets
   const registry = yield* Registry
   const overview = yield* answering(operations.overview(project.id, receiptsKeptMin))
+  const [live = null] = yield* operationViews(Option.toArray(overview.live))
+  const newest = yield* operationViews(overview.newest)
   const executions = yield* answering(leases.ofProject(project.id))
   const sample = yield* answering(samples.snapshot(project.id))
   const charges = yield* answering(registry.charges)
@@ -51,8 +47,8 @@ export const readStatus = Effect.fnUntraced(function* (project: Project) {
   const status: StatusView = {
     project: projectView(project),
     runtime: runtime === null ? null : runtimeView(runtime, yield* readCarrier(runtime)),
-    liveOperation: Option.getOrNull(Option.map(overview.live, operationView)),
-    operations: overview.newest.map(operationView),
+    liveOperation: live,
+    operations: newest,
     executions: executions.map(executionView),
     sample: Option.getOrNull(
       Option.map(sample, ({ readings, startedAtMillis }) => ({ startedAtMillis, metrics: readings }))

@@ -31,6 +31,7 @@ export const refusalTable: Readonly<Record<string, Row>> = {
   invalid_parameters: row(422, "field"),
   operation_in_progress: row(409, "project", "operation", "action", "state"),
   operation_not_found: row(404, "operation"),
+  operation_not_queued: row(409, "operation", "action", "state"),
   project_deletion_required: row(409, "project"),
   request_key_conflict: row(409, "project", "requestKey", "operation"),
   sandbox_of_another_node: row(409, "project"),

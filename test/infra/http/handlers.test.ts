@@ -28,7 +28,7 @@ import { LeaseAdmission } from "../../../src/domain/leases/LeaseAdmission.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
 import { OperationAlerts } from "../../../src/domain/operations/admission.ts"
 import { OperationEvents } from "../../../src/domain/operations/OperationEvents.ts"
-import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
+import { OperationRows, OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import type { Runtime } from "../../../src/domain/runtimes/Runtime.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
@@ -100,6 +100,7 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
           newest: [storedOperation({ state: "failed" })]
         })
     }),
+    Layer.mock(OperationRows)({ queueSights: () => Effect.succeed([]) }),
     Layer.mock(LeaseStore)({ ofProject: () => Effect.succeed([]) }),
     Layer.mock(SampleTargets)({ snapshot: () => Effect.succeed(Option.none()) }),
     Layer.mock(HistoryReader)({ read: () => Effect.succeed([]) }),

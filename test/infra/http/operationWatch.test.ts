@@ -12,7 +12,7 @@ import * as TestClock from "effect/testing/TestClock"
 import { operationWatchMillis } from "../../../src/domain/Bounds.ts"
 import type { Operation } from "../../../src/domain/operations/Operation.ts"
 import { OperationEvents, progressOf } from "../../../src/domain/operations/OperationEvents.ts"
-import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
+import { OperationRows, OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { StorageFailure } from "../../../src/domain/persistence/PluginDb.ts"
 import { watchOperation } from "../../../src/infra/http/operationWatch.ts"
 import { ServerStopping } from "../../../src/infra/http/socketServer.ts"
@@ -41,7 +41,8 @@ const scene = Effect.gen(function* () {
         return Effect.succeed(read === "missing" ? Option.none() : Option.some(read))
       })
   })
-  const ports = Layer.mergeAll(store, Layer.succeed(ServerStopping, stopping), OperationEvents.layer)
+  const sights = Layer.mock(OperationRows)({ queueSights: () => Effect.succeed([]) })
+  const ports = Layer.mergeAll(store, sights, Layer.succeed(ServerStopping, stopping), OperationEvents.layer)
   const watch = (first: Operation) =>
     watchOperation(first).pipe(
       Stream.runForEach(({ fraction, state }) =>

@@ -61,11 +61,13 @@ export const operation = (fields: Partial<OperationView> = {}): OperationView =>
   generation: Schema.decodeUnknownSync(OperationView.fields.generation)(1),
   initiator: "user",
   state: "succeeded",
+  waiting: null,
   step: null,
   fraction: 1,
   message: null,
   result: null,
   error: null,
+  supersededBy: null,
   createdAtMillis: 1_000,
   settledAtMillis: 2_000,
   ...fields

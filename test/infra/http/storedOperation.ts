@@ -59,10 +59,13 @@ export const storedOperation = (fields: Partial<typeof Operation.Encoded> = {}):
     oldRecipe: recipe,
     newRecipe: recipe,
     owed: [`sb-${canary}/1`],
+    absences: [],
     result: null,
     errorCode: null,
     errorText: null,
+    supersededBy: null,
     createdAtMillis: 1,
+    claimedAtMillis: null,
     settledAtMillis: null,
     ...fields
   })

@@ -87,19 +87,22 @@ const statements = (): ReadonlyArray<string> => [
     result jsonb,
     error_code text,
     error_text text,
+    superseded_by text,
     created_at timestamptz(3) not null default now(),
     claimed_at timestamptz(3),
     settled_at timestamptz(3),
     unique (project_id, request_key),
     check ((state = 'claimed') = (claimed_by is not null)),
-    check ((state in ('succeeded', 'failed', 'superseded')) = (settled_at is not null))
+    check ((state in ('succeeded', 'failed', 'superseded')) = (settled_at is not null)),
+    check ((state = 'superseded') = (superseded_by is not null))
   ) with (fillfactor = 75)`,
   // One live operation a runtime, whoever asks, and the queue in the order of admission. With a node it is for that node
   // alone, which carries its machine; without one any may begin it. Source: SP-ADM-09, FC-13.
   `create table live_operations (
     project_id bigint primary key,
     row_id bigint not null unique,
-    node_id uuid
+    node_id uuid,
+    queued_at timestamptz(3) not null default now()
   )`,
   `create index runtime_operations_by_project on runtime_operations (project_id, row_id)`,
   `create index runtime_operations_by_account on runtime_operations (account_id, row_id)`,
