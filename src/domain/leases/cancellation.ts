@@ -7,8 +7,9 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import { type Caller, HostAccounts } from "../host/Accounts.ts"
 import type { LeaseId, ProjectId } from "../Identity.ts"
-import type { StorageFailure } from "../persistence/PluginDb.ts"
+import { PluginDb, type StorageFailure } from "../persistence/PluginDb.ts"
 import { type HeldLease, HeldLeases } from "./HeldLeases.ts"
 import { furtherMarker, LeaseNotFound } from "./Lease.ts"
 import { LeaseStore } from "./LeaseStore.ts"
@@ -94,4 +95,18 @@ export const cancelExecutionsOf = Effect.fn("leases.cancelExecutionsOf")(functio
     if (held.lease.project === project) signal(held, writing)
   }
   return yield* Fiber.join(writing)
+})
+
+/**
+ * The same for somebody who asks: refused with `AccessRefused` unless he may write to the Project. What is signalled is
+ * no row, so the access is that of the moment before. Source: SP-ADM-04.
+ */
+export const cancelExecutionsFor = Effect.fn("leases.cancelExecutionsFor")(function* (
+  caller: Caller,
+  project: ProjectId
+) {
+  const db = yield* PluginDb
+  const accounts = yield* HostAccounts
+  yield* db.snapshot("leases.cancelExecutionsFor", accounts.requireAccess(caller, project, "write"))
+  return yield* cancelExecutionsOf(project)
 })

@@ -18,6 +18,7 @@ import {
   environmentValueBytesMax,
   executionTimeoutMillisMax
 } from "../../domain/Bounds.ts"
+import { Metric, Resolution } from "../../domain/history/History.ts"
 import type { Caller } from "../../domain/host/Accounts.ts"
 import { nameFault } from "../../domain/host/ProjectStore.ts"
 import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
@@ -28,9 +29,11 @@ import {
   DeletionView,
   DoctorView,
   ExecutionLine,
+  ExecutionView,
   HealthView,
   HistoryView,
   OperationView,
+  OperationWhyView,
   ProjectView,
   StatusView
 } from "./Views.ts"
@@ -99,6 +102,14 @@ export type ExecutionRequest = typeof ExecutionRequest.Type
 
 const inProject = { project: ProjectReference }
 
+/** Which buckets of a history are asked for. Source: SP-RES. */
+export const HistoryQuery = {
+  metric: Schema.optionalKey(Metric),
+  resolution: Schema.optionalKey(Resolution),
+  fromMillis: Schema.optionalKey(Schema.Int),
+  toMillis: Schema.optionalKey(Schema.Int)
+}
+
 class SystemGroup extends HttpApiGroup.make("system").add(
   HttpApiEndpoint.get("health", "/health", { success: HealthView }),
   HttpApiEndpoint.get("doctor", "/doctor", { success: DoctorView })
@@ -125,7 +136,12 @@ class ProjectsGroup extends HttpApiGroup.make("projects").add(
     success: DeletionView
   }),
   HttpApiEndpoint.get("status", "/projects/:project/status", { params: inProject, success: StatusView }),
-  HttpApiEndpoint.get("history", "/projects/:project/history", { params: inProject, success: HistoryView })
+  /** Without a resolution both; from and before moments since the epoch, by default all that is kept. */
+  HttpApiEndpoint.get("history", "/projects/:project/history", {
+    params: inProject,
+    query: HistoryQuery,
+    success: HistoryView
+  })
 ) {}
 
 class OperationsGroup extends HttpApiGroup.make("operations").add(
@@ -134,7 +150,22 @@ class OperationsGroup extends HttpApiGroup.make("operations").add(
     payload: OperationRequest,
     success: OperationView.pipe(HttpApiSchema.status(202))
   }),
+  /** One page, newest first, of those older than the given one; an empty page is the end. */
+  HttpApiEndpoint.get("list", "/projects/:project/operations", {
+    params: inProject,
+    query: { before: Schema.optionalKey(OperationId) },
+    success: Schema.Array(OperationView)
+  }),
   HttpApiEndpoint.get("get", "/operations/:id", { params: { id: OperationId }, success: OperationView }),
+  /** Takes a queued operation back; one that is superseded already is answered as it is. Source: FC-06. */
+  HttpApiEndpoint.post("supersede", "/operations/:id/supersede", {
+    params: { id: OperationId },
+    success: OperationView
+  }),
+  HttpApiEndpoint.get("why", "/operations/:id/why", {
+    params: { id: OperationId },
+    success: OperationWhyView
+  }),
   /** The operation as it is now and at every change, until it has settled; then the stream ends. */
   HttpApiEndpoint.get("events", "/operations/:id/events", {
     params: { id: OperationId },
@@ -155,8 +186,21 @@ class ExecutionsGroup extends HttpApiGroup.make("executions").add(
   })
 ) {}
 
+class LeasesGroup extends HttpApiGroup.make("leases").add(
+  /** What runs inside the Project's guest now, the oldest first. */
+  HttpApiEndpoint.get("list", "/projects/:project/leases", {
+    params: inProject,
+    success: Schema.Array(ExecutionView)
+  }),
+  /** Asks for the cancellation of all of them, and answers those that have yet to end. */
+  HttpApiEndpoint.delete("cancel", "/projects/:project/leases", {
+    params: inProject,
+    success: Schema.Array(ExecutionView)
+  })
+) {}
+
 export class Api extends HttpApi.make("holdfast")
-  .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup)
+  .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup, LeasesGroup)
   .middleware(Identified)
   .middleware(Decoded)
   .annotate(HttpApi.ParseOptions, { onExcessProperty: "error", errors: "all" })

@@ -8,6 +8,7 @@ import { ExecutionEvent, SupervisorKind } from "../../domain/guests/GuestSpec.ts
 import { Initiator } from "../../domain/host/Accounts.ts"
 import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
 import { OperationAction, OperationState } from "../../domain/operations/Operation.ts"
+import { operationWhySteps } from "../../domain/operations/why.ts"
 import { RuntimeDesired, RuntimeObserved } from "../../domain/runtimes/Runtime.ts"
 import { MetricReading } from "../../domain/sampling/Sample.ts"
 
@@ -96,6 +97,21 @@ export const OperationView = Schema.Struct({
   settledAtMillis: Schema.NullOr(Schema.Int)
 })
 export type OperationView = typeof OperationView.Type
+
+/** Why an operation is what it is, from the request to its end. Source: BX-02. */
+export const OperationWhyView = Schema.Struct({
+  operation: OperationId,
+  steps: Schema.Array(
+    Schema.Struct({
+      step: Schema.Literals(operationWhySteps),
+      atMillis: Schema.NullOr(Schema.Int),
+      actor: Schema.NullOr(Schema.String),
+      told: Schema.String,
+      facts: Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Finite]))
+    })
+  )
+})
+export type OperationWhyView = typeof OperationWhyView.Type
 
 export const RuntimeView = Schema.Struct({
   generation: Generation,

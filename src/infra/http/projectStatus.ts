@@ -7,8 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { hourHistorySeconds, minuteHistorySeconds, receiptsKeptMin } from "../../domain/Bounds.ts"
 import { GuestSupervisor } from "../../domain/guests/GuestSupervisor.ts"
-import { metrics, type Resolution } from "../../domain/history/History.ts"
-import { HistoryReader } from "../../domain/history/HistoryStore.ts"
+import { type Metric, metrics, type Resolution } from "../../domain/history/History.ts"
+import { readHistory } from "../../domain/history/maintenance.ts"
 import type { Project } from "../../domain/host/ProjectStore.ts"
 import { LeaseStore } from "../../domain/leases/LeaseStore.ts"
 import { OperationStore } from "../../domain/operations/OperationStore.ts"
@@ -63,18 +63,27 @@ const keptSeconds: Readonly<Record<Resolution, number>> = {
   hour: hourHistorySeconds
 }
 
-/** Both resolutions over all that is kept, up to the bucket that is being filled. */
-export const readHistory = Effect.fnUntraced(function* (project: Project) {
-  const reader = yield* HistoryReader
-  const toMillis = (yield* Clock.currentTimeMillis) + 1
+/** What of a history is asked for; what is left out is all of it. */
+export interface HistoryAsked {
+  readonly metric?: Metric
+  readonly resolution?: Resolution
+  readonly fromMillis?: number
+  readonly toMillis?: number
+}
+
+/** Over all that is kept unless told otherwise, up to the bucket that is being filled. */
+export const historyOf = Effect.fnUntraced(function* (project: Project, asked: HistoryAsked) {
+  const toMillis = asked.toMillis ?? (yield* Clock.currentTimeMillis) + 1
   const read = (resolution: Resolution) =>
-    answering(
-      reader.read(project.id, {
-        metrics,
-        resolution,
-        fromMillis: toMillis - keptSeconds[resolution] * 1_000,
-        toMillis
-      })
-    )
+    asked.resolution !== undefined && asked.resolution !== resolution
+      ? Effect.succeed([])
+      : answering(
+          readHistory(project.id, {
+            metrics: asked.metric === undefined ? metrics : [asked.metric],
+            resolution,
+            fromMillis: asked.fromMillis ?? toMillis - keptSeconds[resolution] * 1_000,
+            toMillis
+          })
+        )
   return historyView(yield* read("minute"), yield* read("hour"))
 })

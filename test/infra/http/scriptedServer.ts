@@ -25,9 +25,13 @@ import { type ApiError, Conflict, NotFound } from "../../../src/infra/http/ApiEr
 import { layerDecoded, layerLocalCaller } from "../../../src/infra/http/middleware.ts"
 import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
 import {
+  type CheckView,
   type DeletionView,
   type ExecutionLine,
+  type ExecutionView,
+  type HistoryView,
   OperationView,
+  type OperationWhyView,
   type ProjectView,
   type StatusView
 } from "../../../src/infra/http/Views.ts"
@@ -105,12 +109,22 @@ export const deletionOfWeb: DeletionView = {
   failureCode: null
 }
 
+export const whyOfOperation: OperationWhyView["steps"] = [
+  { step: "request", atMillis: 1_000, actor: uuid(1), told: "start of project 7", facts: { project: 7 } },
+  { step: "end", atMillis: null, actor: null, told: "it has not ended", facts: {} }
+]
+
 export interface Script {
   readonly requestOperation: (payload: unknown) => Effect.Effect<OperationView, ApiError>
   readonly events: Stream.Stream<OperationView>
   readonly run: (request: ExecutionRequest) => Effect.Effect<Stream.Stream<ExecutionLine>, ApiError>
   readonly delete: (confirmedPaths: ReadonlyArray<string>) => Effect.Effect<DeletionView, ApiError>
   readonly health: Effect.Effect<"ok" | "degraded">
+  readonly checks: ReadonlyArray<CheckView>
+  readonly supersede: Effect.Effect<OperationView, ApiError>
+  readonly operations: ReadonlyArray<OperationView>
+  readonly leases: ReadonlyArray<ExecutionView>
+  readonly history: (query: object) => HistoryView
 }
 
 export const defaultScript: Script = {
@@ -126,7 +140,12 @@ export const defaultScript: Script = {
       )
     ),
   delete: () => Effect.succeed(deletionOfWeb),
-  health: Effect.succeed("ok")
+  health: Effect.succeed("ok"),
+  checks: [],
+  supersede: Effect.succeed(operation({ state: "superseded", supersededBy: uuid(1) })),
+  operations: [operation()],
+  leases: [],
+  history: () => ({ metrics: [] })
 }
 
 const known = (project: string): Effect.Effect<ProjectView, NotFound> =>
@@ -139,7 +158,12 @@ const handlers = (script: Script) =>
     HttpApiBuilder.group(Api, "system", (group) =>
       group.handleAll({
         health: () =>
-          Effect.map(script.health, (status) => ({ status, version: "0.1.0", node: uuid(3), checks: [] })),
+          Effect.map(script.health, (status) => ({
+            status,
+            version: "0.1.0",
+            node: uuid(3),
+            checks: script.checks
+          })),
         doctor: () => Effect.succeed({ checks: [] })
       })
     ),
@@ -162,14 +186,22 @@ const handlers = (script: Script) =>
         delete: ({ params, payload }) =>
           Effect.andThen(known(params.project), script.delete(payload.confirmedPaths)),
         status: ({ params }) => Effect.as(known(params.project), statusOfWeb),
-        history: ({ params }) => Effect.as(known(params.project), { metrics: [] })
+        history: ({ params, query }) => Effect.as(known(params.project), script.history(query))
       })
     ),
     HttpApiBuilder.group(Api, "operations", (group) =>
       group.handleAll({
         request: ({ params, payload }) =>
           Effect.andThen(known(params.project), script.requestOperation(payload)),
-        get: () => Effect.succeed(operation()),
+        list: ({ params, query }) =>
+          Effect.map(known(params.project), () => {
+            const after = script.operations.findIndex(({ id }) => id === query.before) + 1
+            return script.operations.slice(after, after + 1)
+          }),
+        supersede: () => script.supersede,
+        why: ({ params }) => Effect.succeed({ operation: params.id, steps: whyOfOperation }),
+        get: ({ params }) =>
+          Effect.succeed(script.operations.find(({ id }) => id === params.id) ?? operation()),
         events: () => Effect.succeed(script.events)
       })
     ),
@@ -177,6 +209,12 @@ const handlers = (script: Script) =>
       group.handleAll({
         run: ({ params, payload }) => Effect.andThen(known(params.project), script.run(payload)),
         cancel: () => Effect.void
+      })
+    ),
+    HttpApiBuilder.group(Api, "leases", (group) =>
+      group.handleAll({
+        list: ({ params }) => Effect.as(known(params.project), script.leases),
+        cancel: ({ params }) => Effect.as(known(params.project), script.leases)
       })
     )
   )
