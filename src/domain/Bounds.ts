@@ -183,6 +183,8 @@ export const recoveryHealthySeconds = 15 * 60
 // ---- API
 /** How often a watched operation's row is read again when no signal came; another process may carry it out. */
 export const operationWatchMillis = 1_000
+/** A sweep whose newest pass ended longer ago than this is told as silent. */
+export const sweepSilentMillisMax = 5 * 60_000
 /** How long one check of the daemon's health may take before it counts as failed. */
 export const systemCheckMillisMax = 3_000
 /** How long somebody at a socket may take to accept; a slower one counts as alive, and its socket is kept. */

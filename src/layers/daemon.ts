@@ -17,6 +17,7 @@ import { PluginDb } from "../domain/persistence/PluginDb.ts"
 import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
 import { Registry } from "../domain/registry/Registry.ts"
 import { RuntimeStore } from "../domain/runtimes/RuntimeStore.ts"
+import { SweepReports } from "../domain/SweepReports.ts"
 import { layerRoutes } from "../infra/http/handlers.ts"
 import { layerPluginRoutes } from "../infra/http/pluginRoutes.ts"
 import { layerLocalCaller } from "../infra/http/middleware.ts"
@@ -96,7 +97,8 @@ const boot = (settings: DaemonSettings) =>
           Layer.succeed(PluginDb, db),
           Layer.succeedContext(node),
           Participants.layer,
-          Routes.layer
+          Routes.layer,
+          SweepReports.layer
         )
       )
     )

@@ -18,26 +18,27 @@ const requestKeyOf = ({ attempts, generation, refreshEpoch }: WatchedRuntime) =>
 const recover = Effect.fnUntraced(function* (runtime: WatchedRuntime) {
   const store = yield* AutoRecoveryStore
   const { attempts, generation, project } = runtime
-  const isAsked = yield* admitOperation("system", {
+  const asked = yield* admitOperation("system", {
     project,
     action: "recover",
     requestKey: requestKeyOf(runtime),
     expectedGeneration: generation,
     parameters: {}
   }).pipe(
-    Effect.as(true),
+    Effect.as("done" as const),
     Effect.catch((refusal) =>
       Effect.as(
         Effect.logWarning(`project ${project} was not recovered by itself: ${refusal.message}`),
-        false
+        refusal._tag === "StorageFailure" ? ("failed" as const) : undefined
       )
     )
   )
-  if (!isAsked) return
+  if (asked !== "done") return asked
   yield* store.count(runtime)
   if (attempts + 1 === recoveryDelaysSeconds.length) {
     yield* (yield* OperationAlerts).recoveriesFail({ project, attempts: attempts + 1 })
   }
+  return asked
 })
 
 const carryOut = Effect.fnUntraced(function* (runtime: WatchedRuntime) {
@@ -47,25 +48,34 @@ const carryOut = Effect.fnUntraced(function* (runtime: WatchedRuntime) {
     case "Nothing":
       return
     case "NoteRunning":
-      return yield* store.noteRunning(runtime)
+      yield* store.noteRunning(runtime)
+      return
     case "Reset":
-      return yield* store.reset(runtime)
+      yield* store.reset(runtime)
+      return
     case "Schedule":
-      return yield* store.schedule(runtime, decision.delaySeconds)
+      yield* store.schedule(runtime, decision.delaySeconds)
+      return
     case "Recover":
       return yield* recover(runtime)
   }
 })
 
-/** One pass over the runtimes of the node. */
+/** One pass over the runtimes of the node; answers how many recoveries were due, and what became of them. */
 export const recoverRuntimes = Effect.fn("runtimes.recover")(function* (node: NodeId) {
   const store = yield* AutoRecoveryStore
+  const count = { attempted: 0, done: 0, failed: 0 }
   let after = 0
   for (;;) {
     const page = yield* store.watched({ node, after, limit: reconcilePageRows })
-    yield* Effect.forEach(page, carryOut, { discard: true })
+    for (const runtime of page) {
+      const outcome = yield* carryOut(runtime)
+      if (outcome === undefined) continue
+      count.attempted += 1
+      count[outcome] += 1
+    }
     const last = page.at(-1)
-    if (last === undefined || page.length < reconcilePageRows) return
+    if (last === undefined || page.length < reconcilePageRows) return count
     after = last.project
   }
 })
