@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { NodeId } from "../../src/domain/Identity.ts"
+import { Generation, NodeId, ProjectId } from "../../src/domain/Identity.ts"
 import { GuestCapabilities } from "../../src/domain/guests/GuestSpec.ts"
 import { GuestFailure, GuestSupervisor } from "../../src/domain/guests/GuestSupervisor.ts"
 import { LeaseStore } from "../../src/domain/leases/LeaseStore.ts"
@@ -20,6 +20,7 @@ import { RuntimeStore } from "../../src/domain/runtimes/RuntimeStore.ts"
 import { SweepReports } from "../../src/domain/SweepReports.ts"
 import { layer as layerChecks, SystemChecks } from "../../src/infra/http/SystemChecks.ts"
 import { sweep } from "../../src/layers/reconcilers.ts"
+import { operation } from "../domain/operations/builders.ts"
 import { recordOf, roomy, sandboxOf } from "../domain/registry/fixture.ts"
 import { machineWith, self } from "../infra/postgres/operationsFixture.ts"
 
@@ -30,10 +31,24 @@ interface Failing {
   readonly database?: boolean
   readonly registry?: boolean
   readonly guests?: boolean
+  /** Recoveries are due, and what their admission answers. */
+  readonly admission?: OperationStore["Service"]["enqueue"]
 }
 
+const due = [7, 8].map((project) => ({
+  project: ProjectId.make(project),
+  generation: Generation.make(1),
+  refreshEpoch: 0,
+  desired: "running" as const,
+  observed: "failed" as const,
+  isBusy: false,
+  attempts: 0,
+  dueInMillis: 0,
+  runningForMillis: null
+}))
+
 /** Three sandboxes on the node, and what fails of it. */
-const ports = ({ database = false, guests = false, registry = false }: Failing) => {
+const ports = ({ admission, database = false, guests = false, registry = false }: Failing) => {
   const orAway = <A>(answer: A) => (database ? Effect.fail(away) : Effect.succeed(answer))
   const records = new Map([1, 2, 3].map((number) => [sandboxOf(number), recordOf(number)]))
   return Layer.mergeAll(
@@ -66,9 +81,15 @@ const ports = ({ database = false, guests = false, registry = false }: Failing) 
       } as never),
       inspect: (sandbox) => Effect.fail(new GuestFailure({ sandbox, step: "look", detail: "EIO" }))
     }),
-    Layer.mock(OperationStore)({ claimed: () => orAway([]) }),
+    Layer.mock(OperationStore)({
+      claimed: () => orAway([]),
+      enqueue: admission ?? (() => Effect.fail(away))
+    }),
     Layer.mock(RuntimeStore)({ process: self, page: () => orAway([]) }),
-    Layer.mock(AutoRecoveryStore)({ watched: () => orAway([]) }),
+    Layer.mock(AutoRecoveryStore)({
+      watched: () => orAway(admission === undefined ? [] : due),
+      count: () => Effect.void
+    }),
     Layer.mock(LeaseStore)({
       inventory: () => orAway([]),
       deleteObserved: () => orAway([]),
@@ -76,8 +97,8 @@ const ports = ({ database = false, guests = false, registry = false }: Failing) 
     }),
     Layer.mock(Executions)({ giveBackUnheld: () => Effect.void, isBusy: () => false }),
     Layer.mock(RunState)({}),
-    Layer.mock(OperationAlerts)({}),
-    Layer.mock(Identifiers)({}),
+    Layer.mock(OperationAlerts)({ startRefused: () => Effect.void }),
+    Layer.mock(Identifiers)({ uuid: Effect.succeed(operation().id) }),
     machineWith(self, [self]),
     OperationEvents.layer
   )
@@ -147,5 +168,23 @@ describe("reconcilers", () => {
       ])
       assert.includeMembers(failed, ["registry", "sweep of sandboxes"])
     })
+  )
+
+  it.effect(
+    "FC-05 recoveries that the database does not take are failed ones; who got in first is none",
+    () =>
+      Effect.gen(function* () {
+        const recoveries = (admission: OperationStore["Service"]["enqueue"]) =>
+          Effect.map(swept({ admission }), ({ told }) => told[3])
+        const first = yield* recoveries(() => Effect.fail(away))
+        assert.deepStrictEqual<unknown>(first, ["automatic recoveries", 2, 0, 2])
+        const live = operation({ state: "claimed" })
+        const second = yield* recoveries(() => Effect.succeed({ outcome: "in_progress", operation: live }))
+        assert.deepStrictEqual<unknown>(second, ["automatic recoveries", 0, 0, 0])
+        const third = yield* recoveries(() =>
+          Effect.succeed({ outcome: "admitted", operation: live, superseded: [] })
+        )
+        assert.deepStrictEqual<unknown>(third, ["automatic recoveries", 2, 2, 0])
+      })
   )
 })
