@@ -6,6 +6,7 @@
 import * as Os from "node:os"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import type * as Scope from "effect/Scope"
 import { httpStopGraceMillis } from "../domain/Bounds.ts"
 import { Participants } from "../domain/host/Participants.ts"
@@ -76,7 +77,8 @@ const serve = (settings: DaemonSettings) =>
         SocketServer.layer(
           Layer.mergeAll(
             Layer.merge(layerRoutes, layerPluginRoutes).pipe(Layer.provide(layerLocalCaller(caller))),
-            nodeRoutes(settings, Effect.succeed(true))
+            nodeRoutes(settings, Effect.succeed(true)),
+            PrometheusMetrics.layerHttp()
           ),
           { path: settings.socketPath, stopGraceMillis: httpStopGraceMillis }
         )

@@ -5,11 +5,13 @@ import * as Stream from "effect/Stream"
 import { Generation, OperationId } from "../../src/domain/Identity.ts"
 import { Conflict } from "../../src/infra/http/ApiErrors.ts"
 import type { ExecutionView, HistoryView } from "../../src/infra/http/Views.ts"
+import { statusLines } from "../../src/layers/cli/status.ts"
 import {
   execution,
   operation,
   type Script,
   serveScript,
+  statusOfWeb,
   temporaryDirectory,
   uuid
 } from "../infra/http/scriptedServer.ts"
@@ -126,6 +128,8 @@ describe("holdfast ops, leases, history", () => {
         const json = yield* scripted({ operations: [queued] }, "ops", "show", id, "--json")
         assert.deepStrictEqual((JSON.parse(json.stdout) as { waiting: unknown }).waiting, waiting)
         const atWork = operation({ state: "claimed", step: "boot", fraction: 0.5, settledAtMillis: null })
+        const status = statusLines({ ...statusOfWeb, liveOperation: queued }, 2_000).join("\n")
+        assert.match(status, new RegExp(`^waits for +${node}$`, "m"))
         const working = yield* scripted({ operations: [atWork] }, "ops", "show", id)
         assert.notInclude(working.stdout, "waits for")
         assert.match(working.stdout, /^step +boot, 50%$/m)

@@ -38,8 +38,7 @@ export const readStatus = Effect.fnUntraced(function* (project: Project) {
   const samples = yield* SampleTargets
   const registry = yield* Registry
   const overview = yield* answering(operations.overview(project.id, receiptsKeptMin))
-  const [live = null] = yield* operationViews(Option.toArray(overview.live))
-  const newest = yield* operationViews(overview.newest)
+  const shown = yield* operationViews([...Option.toArray(overview.live), ...overview.newest])
   const executions = yield* answering(leases.ofProject(project.id))
   const sample = yield* answering(samples.snapshot(project.id))
   const charges = yield* answering(registry.charges)
@@ -47,8 +46,8 @@ export const readStatus = Effect.fnUntraced(function* (project: Project) {
   const status: StatusView = {
     project: projectView(project),
     runtime: runtime === null ? null : runtimeView(runtime, yield* readCarrier(runtime)),
-    liveOperation: live,
-    operations: newest,
+    liveOperation: Option.isSome(overview.live) ? (shown[0] ?? null) : null,
+    operations: shown.slice(shown.length - overview.newest.length),
     executions: executions.map(executionView),
     sample: Option.getOrNull(
       Option.map(sample, ({ readings, startedAtMillis }) => ({ startedAtMillis, metrics: readings }))

@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Fiber from "effect/Fiber"
 import * as PubSub from "effect/PubSub"
 import { randomUUID } from "node:crypto"
 import { NodeId, OperationId } from "../../../src/domain/Identity.ts"
@@ -11,7 +12,9 @@ import { OperationEvents } from "../../../src/domain/operations/OperationEvents.
 import { OperationRows, OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { settleOperation } from "../../../src/domain/operations/settlement.ts"
 import { supersedeOperation } from "../../../src/domain/operations/supersede.ts"
+import { waitingOf } from "../../../src/domain/operations/waiting.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
+import { holding, untilWaiting } from "../../infra/postgres/lockWaits.ts"
 import {
   ask,
   fixture,
@@ -141,6 +144,50 @@ layer(fixture, live)("supersedeOperation", (it) => {
         }
         assert.strictEqual(yield* queueFaults, 0)
       })
+  )
+
+  it.effect(
+    "FC-06 SP-OPS-02 a taking back that meets a claim half way waits for it, and finds it at work",
+    () =>
+      Effect.gen(function* () {
+        const { caller, operation, project } = yield* queued
+        const claim = yield* holding(
+          `update runtime_operations set state = 'claimed', claimed_by = $2::text, claim_sequence = 1, claimed_at = now()
+          where id = $1::uuid`,
+          [operation.id, self.toString()]
+        )
+        const taking = yield* Effect.forkChild(
+          Effect.result(supersedeOperation(caller, { id: operation.id, project }))
+        )
+        yield* untilWaiting("runtime_operations", 1)
+        yield* claim.release
+        const taken = yield* Fiber.join(taking)
+        assert.strictEqual(taken._tag, "Failure")
+        assert.strictEqual((yield* statesOf(operation.id))[0]?.state, "claimed")
+        assert.strictEqual(yield* queueFaults, 0)
+        yield* rows("update runtime_operations set state = 'queued', claimed_by = null where id = $1::uuid", [
+          operation.id
+        ])
+        yield* endAll
+      })
+  )
+
+  it.effect("FC-06 FC-13 what waits for a node that is never seen again says so, and is taken back", () =>
+    Effect.gen(function* () {
+      const gone = NodeId.make(randomUUID())
+      yield* rows("insert into nodes values ($1::uuid, 'build-7', now() - interval '1 hour')", [gone])
+      const { caller, project } = yield* newProject
+      yield* provisioned(project)
+      yield* rows("update runtimes set node_id = $2::uuid where project_id = $1::bigint", [project, gone])
+      const { operation } = yield* admitOperation(caller, ask(project))
+      assert.isTrue(Option.isNone(yield* claimNext(self)))
+      const [sight] = yield* (yield* OperationRows).queueSights([operation.id])
+      const waiting = waitingOf(operation, sight)
+      assert.deepInclude(waiting, { kind: "node", sinceMillis: operation.createdAtMillis })
+      assert.include(waiting?.for, "node build-7, which carries its machine")
+      yield* supersedeOperation(caller, { id: operation.id, project })
+      assert.strictEqual(yield* queueFaults, 0)
+    })
   )
 
   it.effect("FC-22 the other ways of superseding say who it was", () =>
