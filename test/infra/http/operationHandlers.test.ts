@@ -14,6 +14,7 @@ import { storedOperation } from "./storedOperation.ts"
 
 const member = new Caller({ ...administrator, administrator: false })
 const queued = storedOperation()
+const older = storedOperation({ id: queued.id.replace(/.$/, "e"), state: "failed" })
 const params = { id: queued.id }
 
 const codeOf = <A, E, R>(call: Effect.Effect<A, E, R>) =>
@@ -31,7 +32,7 @@ describe("operationHandlers", () => {
   it.live("FC-06 a queued operation says what it waits for, wherever it is shown", () =>
     Effect.gen(function* () {
       const overview = () =>
-        Effect.succeed({ runtime: Option.none(), live: Option.some(queued), newest: [queued] })
+        Effect.succeed({ runtime: Option.none(), live: Option.some(queued), newest: [queued, older] })
       const client = yield* serve({
         sights: [sight],
         operations: {
@@ -44,9 +45,13 @@ describe("operationHandlers", () => {
       const shown = [
         yield* client.operations.get({ params }),
         ...(yield* client.operations.list({ params: { project: "web" }, query: {} })),
-        ...status.operations,
+        ...status.operations.slice(0, 1),
         status.liveOperation
       ]
+      assert.deepStrictEqual(
+        [status.liveOperation?.id, ...status.operations.map(({ id }) => id)],
+        [queued.id, queued.id, older.id]
+      )
       assert.lengthOf(shown, 4)
       for (const operation of shown) {
         assert.deepInclude(operation?.waiting, { kind: "node", sinceMillis: 1_000 })
