@@ -97,16 +97,38 @@ export const cancelExecutionsOf = Effect.fn("leases.cancelExecutionsOf")(functio
   return yield* Fiber.join(writing)
 })
 
+/** What is signalled is no row, so the access is that of the moment before. */
+const requireWrite = Effect.fnUntraced(function* (caller: Caller, project: ProjectId) {
+  const db = yield* PluginDb
+  const accounts = yield* HostAccounts
+  yield* db.snapshot("leases.requireWrite", accounts.requireAccess(caller, project, "write"))
+})
+
 /**
- * The same for somebody who asks: refused with `AccessRefused` unless he may write to the Project. What is signalled is
- * no row, so the access is that of the moment before. Source: SP-ADM-04.
+ * The same for somebody who asks: refused with `AccessRefused` unless he may write to the Project. Source: SP-ADM-04.
  */
 export const cancelExecutionsFor = Effect.fn("leases.cancelExecutionsFor")(function* (
   caller: Caller,
   project: ProjectId
 ) {
-  const db = yield* PluginDb
-  const accounts = yield* HostAccounts
-  yield* db.snapshot("leases.cancelExecutionsFor", accounts.requireAccess(caller, project, "write"))
+  yield* requireWrite(caller, project)
   return yield* cancelExecutionsOf(project)
+})
+
+/**
+ * Asks for the cancellation of one execution for somebody who may write to its Project. Refused with `LeaseNotFound`,
+ * `AccessRefused`. Source: SP-ADM-04.
+ */
+export const cancelExecutionFor = Effect.fn("leases.cancelExecutionFor")(function* (
+  caller: Caller,
+  id: LeaseId
+) {
+  const register = yield* HeldLeases
+  const store = yield* LeaseStore
+  const project =
+    register.get(id)?.lease.project ??
+    Option.getOrUndefined(Option.map(yield* store.byId(id), (lease) => lease.project))
+  if (project === undefined) return yield* new LeaseNotFound({ lease: id })
+  yield* requireWrite(caller, project)
+  return yield* requestCancel(id)
 })

@@ -5,6 +5,7 @@ import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import { LeaseId } from "../../../src/domain/Identity.ts"
 import {
+  cancelExecutionFor,
   cancelExecutionsFor,
   cancelExecutionsOf,
   requestCancel
@@ -235,5 +236,25 @@ describe("cancellation", () => {
         )
         assert.sameMembers([...(yield* markers)], ["none", "requested"])
       }).pipe(onClone)
+  )
+
+  it.live("SP-ADM-04 one execution is cancelled by who may write to its Project, wherever it is held", () =>
+    Effect.gen(function* () {
+      const asHolder = yield* asProcess(someProcess())
+      const elsewhere = yield* asProcess(someProcess(4243))
+      const seeded = yield* seedRuntime()
+      const stranger = yield* seedRuntime("other")
+      const { lease } = yield* asHolder(admitShell(seeded))
+      for (const as of [asHolder, elsewhere]) {
+        const refused = yield* Effect.flip(as(cancelExecutionFor(stranger.caller, lease.id)))
+        assert.strictEqual(refused._tag, "AccessRefused")
+        assert.deepStrictEqual(yield* markers, ["none"])
+      }
+      assert.strictEqual(yield* elsewhere(cancelExecutionFor(seeded.caller, lease.id)), "requested")
+      assert.strictEqual(yield* asHolder(cancelExecutionFor(seeded.caller, lease.id)), "requested")
+      const nobody = LeaseId.make("00000000-0000-4000-8000-000000000099")
+      const missing = yield* Effect.flip(elsewhere(cancelExecutionFor(seeded.caller, nobody)))
+      assert.strictEqual(missing._tag, "LeaseNotFound")
+    }).pipe(onClone)
   )
 })
