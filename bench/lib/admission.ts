@@ -44,7 +44,7 @@ const caller = new Caller({
 
 /** Nothing is refused here: an alert would void the run by its missing row. */
 const quiet = Layer.mergeAll(
-  Layer.succeed(OperationAlerts, { startRefused: () => Effect.void }),
+  Layer.succeed(OperationAlerts, { recoveriesFail: () => Effect.void, startRefused: () => Effect.void }),
   Layer.succeed(Identifiers, {
     uuid: Effect.sync(() => randomUUID()),
     token: Effect.sync(() => randomBytes(32).toString("hex"))

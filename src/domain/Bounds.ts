@@ -179,19 +179,46 @@ export const quiescePollMillis = 50
 /** Exit code of a command that a cancellation has ended: 128 and the number of SIGKILL. */
 export const cancelledExitCode = 137
 
-// ---- removal and reconciliation
+/** A node that was not seen for so long is said to be waited for; a daemon notes its node at each heartbeat. */
+export const nodeUnseenSeconds = 30
+/** Operations ahead of a waiting one that are counted; more are told as so many. */
+export const operationsAheadCountedMax = 1_000
+/** Receipts that one page of a Project's operations has. */
+export const operationsListMax = 100
+
+// ---- removal
 /** Removed Projects whose receipts are kept, the newest. */
 export const removedProjectsKeptMax = 10_000
 /** A removal that waits for an operation looks at its row this often, whatever events it may have missed. */
 export const removalPollMillis = 1_000
-/** Runtimes that one statement of the reconcile sweep reads. */
+
+// ---- snapshots of workspaces (SP-OPS)
+/** Snapshots of one Project, those that are being made or removed among them: one beyond is refused. */
+export const projectSnapshotsMax = 16
+/** A workspace whose files take more of the disk is not copied. */
+export const snapshotBytesMax = 64 * 1024 ** 3
+/** A copy that takes longer is given up, since a guest stands still for it. Source: SP figures (file operation 120 s). */
+export const workspaceCopyMillisMax = 120_000
+/** Making a copy durable, or measuring it: nobody stands still for that. */
+export const workspaceSyncMillisMax = 10 * 60_000
+/** Tries to let a paused guest go on before it is left to the next claim or sweep. */
+export const guestResumeTriesMax = 5
+
+// ---- reconciliation
+/** Runtimes, or unfinished snapshots, that one statement of the reconcile sweep reads. */
 export const reconcilePageRows = 500
+/** How long the first, second, third and every later automatic recovery waits. Source: SP figures. */
+export const recoveryDelaysSeconds: ReadonlyArray<number> = [0, 30, 120, 600]
+/** A machine that has run for so long without a break is healthy, and the count begins anew. Source: SP figures. */
+export const recoveryHealthySeconds = 15 * 60
 
 // ---- API
 /** Requests that are under way when the daemon stops get this long. */
 export const httpStopGraceMillis = 2_000
 /** How often a watched operation's row is read again when no signal came; another process may carry it out. */
 export const operationWatchMillis = 1_000
+/** A sweep whose newest pass ended longer ago than this is told as silent. */
+export const sweepSilentMillisMax = 5 * 60_000
 /** How long one check of the daemon's health may take before it counts as failed. */
 export const systemCheckMillisMax = 3_000
 /** How long somebody at a socket may take to accept; a slower one counts as alive, and its socket is kept. */
@@ -266,6 +293,12 @@ export const alertRowsMax = 1_000
 export const auditRowsMax = 10_000
 /** Pending deletions that are read at once. */
 export const deletionsPageMax = 100
+/** How often pending deletions of Projects are gone on with, and how long a pass stays with one. */
+export const deletionRetryMillis = 60_000
+export const deletionPassMillisMax = 60_000
+/** A deletion that has stopped so often needs an operator, and is tried on this often from then on. Source: FC-09. */
+export const deletionUnattendedTriesMax = 5
+export const deletionOperatorRetrySeconds = 30 * 60
 /** Completed deletion records kept, the newest. */
 export const deletionRecordsMax = 10_000
 
@@ -282,6 +315,11 @@ export const sandboxListMax = 1_000
 export const sandboxStopGraceMillisMax = 60_000
 
 // ---- secrets
+/** A credential of a launch in bytes: shorter ones could not be told from other output, longer ones are none. */
+export const credentialBytesMin = 8
+export const credentialBytesMax = 8_192
+/** The file of launch credentials, in bytes. */
+export const credentialFileBytesMax = 65_536
 /** Random bytes of an endpoint token, written as 64 hex digits. */
 export const endpointTokenBytes = 32
 

@@ -57,6 +57,12 @@ export const RequestKey = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_.:-]
 )
 export type RequestKey = typeof RequestKey.Type
 
+/** A workspace snapshot's name within its Project, its caller's choice; never part of a path. Source: SP figures. */
+export const SnapshotId = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_.:-]{1,160}$/)).pipe(
+  Schema.brand("SnapshotId")
+)
+export type SnapshotId = typeof SnapshotId.Type
+
 /**
  * Who is writing: one value for each running daemon process. `bootId` and `startTicks` tell a process from a
  * later one with the same pid; `node` tells whose pids are meant at all.

@@ -5,6 +5,7 @@
  *     HOME/               0711   for a root daemon /var/lib/holdfast, else ~/.local/share/holdfast
  *       state/            0700   the node registry, run state and disks (domain/registry/RegistryFiles.ts)
  *       postgres/         0700   the embedded cluster, owned by the database's user
+ *       credentials.json  0600   what commands are handed (infra/filesystem/LaunchCredentials.ts); made by the host
  *       holdfast.sock     0600   the API
  */
 import * as Os from "node:os"
@@ -32,6 +33,8 @@ export interface DaemonFlags {
 export interface DaemonSettings {
   readonly home: string
   readonly stateDirectory: string
+  /** Credentials for launches, where the host has put them. */
+  readonly credentialsPath: string
   readonly postgresDirectory: string
   readonly socketPath: string
   /** Null: the embedded cluster below the home directory. */
@@ -106,6 +109,7 @@ export const resolveSettings = (
   return {
     home,
     stateDirectory: Path.join(home, "state"),
+    credentialsPath: Path.join(home, "credentials.json"),
     postgresDirectory: Path.join(home, "postgres"),
     socketPath,
     databaseUrl: databaseUrl === "" ? null : databaseUrl,

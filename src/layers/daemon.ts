@@ -6,18 +6,21 @@
 import * as Os from "node:os"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import type * as Scope from "effect/Scope"
 import { httpStopGraceMillis } from "../domain/Bounds.ts"
 import { Participants } from "../domain/host/Participants.ts"
 import { loadPlugin } from "../domain/host/pluginLoading.ts"
-import { continueDeletions } from "../domain/host/projectDeletion.ts"
 import { Routes } from "../domain/host/Routes.ts"
 import { ProjectStore } from "../domain/host/ProjectStore.ts"
 import { PluginDb } from "../domain/persistence/PluginDb.ts"
 import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
 import { Registry } from "../domain/registry/Registry.ts"
 import { RuntimeStore } from "../domain/runtimes/RuntimeStore.ts"
+import * as LaunchCredentials from "../infra/filesystem/LaunchCredentials.ts"
+import { SweepReports } from "../domain/SweepReports.ts"
 import { layerRoutes } from "../infra/http/handlers.ts"
+import { layerPluginRoutes } from "../infra/http/pluginRoutes.ts"
 import { layerLocalCaller } from "../infra/http/middleware.ts"
 import * as SocketServer from "../infra/http/socketServer.ts"
 import * as SystemChecks from "../infra/http/SystemChecks.ts"
@@ -72,9 +75,10 @@ const serve = (settings: DaemonSettings) =>
       Effect.flatMap(ProjectStore, (projects) => projects.bootstrap),
       (caller) =>
         SocketServer.layer(
-          Layer.merge(
-            layerRoutes.pipe(Layer.provide(layerLocalCaller(caller))),
-            nodeRoutes(settings, Effect.succeed(true))
+          Layer.mergeAll(
+            Layer.merge(layerRoutes, layerPluginRoutes).pipe(Layer.provide(layerLocalCaller(caller))),
+            nodeRoutes(settings, Effect.succeed(true)),
+            PrometheusMetrics.layerHttp()
           ),
           { path: settings.socketPath, stopGraceMillis: httpStopGraceMillis }
         )
@@ -94,8 +98,10 @@ const boot = (settings: DaemonSettings) =>
         Layer.mergeAll(
           Layer.succeed(PluginDb, db),
           Layer.succeedContext(node),
+          LaunchCredentials.layer({ path: settings.credentialsPath }),
           Participants.layer,
-          Routes.layer
+          Routes.layer,
+          SweepReports.layer
         )
       )
     )
@@ -103,10 +109,8 @@ const boot = (settings: DaemonSettings) =>
       const context = yield* Effect.context<Layer.Success<typeof parts> | Scope.Scope>()
       const reconciliation = Effect.gen(function* () {
         yield* settleIn.pipe(Effect.catch((failure) => Effect.logWarning(failure.message)))
-        yield* Layer.build(Reconcilers.layer({ sampleIntervalMillis: settings.sampleIntervalMillis }))
-        yield* Effect.forkScoped(
-          continueDeletions().pipe(Effect.catch((failure) => Effect.logWarning(failure.message)))
-        )
+        const { sampleIntervalMillis } = settings
+        yield* Layer.build(Reconcilers.layer({ sampleIntervalMillis, nodeName: Os.hostname() }))
       }).pipe(Effect.provideContext(context))
       yield* loadPlugin(makePlugin(Effect.asVoid(reconciliation)), db)
       yield* Layer.build(serve(settings))

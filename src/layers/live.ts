@@ -8,12 +8,14 @@ import * as Layer from "effect/Layer"
 import type { SupervisorKind } from "../domain/guests/GuestSpec.ts"
 import { ProjectStore } from "../domain/host/ProjectStore.ts"
 import { OperationAlerts } from "../domain/operations/admission.ts"
+import type { ProjectId } from "../domain/Identity.ts"
 import { type NodeCapacity, Registry } from "../domain/registry/Registry.ts"
 import { makeRegistry } from "../domain/registry/makeRegistry.ts"
 import { openRegistry } from "../domain/registry/openRegistry.ts"
 import { SandboxPaths } from "../domain/removal/RemovalPlan.ts"
 import * as Disks from "../infra/filesystem/Disks.ts"
 import * as RegistryFiles from "../infra/filesystem/RegistryFiles.ts"
+import * as WorkspaceCopies from "../infra/filesystem/WorkspaceCopies.ts"
 import * as RunState from "../infra/filesystem/RunState.ts"
 import * as Supervisor from "../infra/guests/processSupervisor.ts"
 import * as Identifiers from "../infra/Identifiers.ts"
@@ -27,11 +29,13 @@ import * as LeaseStore from "../infra/postgres/LeaseStore.ts"
 import * as OperationRows from "../infra/postgres/OperationRows.ts"
 import * as OperationStore from "../infra/postgres/OperationStore.ts"
 import * as ProjectStoreAdapter from "../infra/postgres/ProjectStore.ts"
-import * as RepositoryClaims from "../infra/postgres/RepositoryClaims.ts"
+import * as AutoRecoveryStore from "../infra/postgres/AutoRecoveryStore.ts"
 import * as RemovalRecords from "../infra/postgres/RemovalRecords.ts"
+import * as RepositoryClaims from "../infra/postgres/RepositoryClaims.ts"
 import * as RuntimeLog from "../infra/postgres/RuntimeLog.ts"
 import * as RuntimeStore from "../infra/postgres/RuntimeStore.ts"
 import * as SampleStore from "../infra/postgres/SampleStore.ts"
+import * as SnapshotRows from "../infra/postgres/SnapshotRows.ts"
 import * as Processes from "../infra/Processes.ts"
 
 /** The host's stores, on the plugin's handle: they name the host's schema themselves. */
@@ -57,7 +61,7 @@ export const machine = (options: {
   return Layer.mergeAll(
     Supervisor.layer({ stateDirectory, kind: options.supervisor }),
     RunState.layer({ stateDirectory }),
-    Disks.layer({ stateDirectory }),
+    WorkspaceCopies.layer().pipe(Layer.provideMerge(Disks.layer({ stateDirectory }))),
     Layer.succeed(SandboxPaths, { pathOf: (sandbox) => Path.join(stateDirectory, "runtime", sandbox) }),
     Layer.unwrap(Effect.map(Registry, ({ node }) => Processes.layer(node)))
   ).pipe(Layer.provideMerge(Identifiers.layer))
@@ -66,17 +70,28 @@ export const machine = (options: {
 /** Alerts of refused starts go to the host. One that cannot be raised must not hide the refusal. */
 const alerts = Layer.effect(
   OperationAlerts,
-  Effect.map(ProjectStore, (projects) => ({
-    startRefused: ({ action, code, message, project }) =>
+  Effect.map(ProjectStore, (projects) => {
+    const raise = (project: ProjectId, kind: string, message: string) =>
       projects
-        .raiseAlert({ project, kind: `${action}_refused`, message: `${code}: ${message}` })
+        .raiseAlert({ project, kind, message })
         .pipe(Effect.catch((failure) => Effect.logWarning(`an alert was not raised: ${failure.message}`)))
-  }))
+    return {
+      startRefused: ({ action, code, message, project }) =>
+        raise(project, `${action}_refused`, `${code}: ${message}`),
+      recoveriesFail: ({ attempts, project }) =>
+        raise(
+          project,
+          "recovery_fails",
+          `${attempts} automatic recoveries have not brought the machine up; they go on`
+        )
+    }
+  })
 )
 
 /** Every store of the plugin, on its handle. */
 export const stores = Layer.mergeAll(
   RuntimeStore.layer,
+  AutoRecoveryStore.layer,
   OperationStore.layer,
   OperationRows.layer,
   RuntimeLog.layer,
@@ -84,6 +99,7 @@ export const stores = Layer.mergeAll(
   LeaseAdmission.layer,
   RepositoryClaims.layer,
   SampleStore.layer,
+  SnapshotRows.layer,
   HistoryStore.layer,
   RemovalRecords.layer,
   alerts

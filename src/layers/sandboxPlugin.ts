@@ -9,6 +9,11 @@ import { PluginManifest } from "../domain/host/PluginManifest.ts"
 import { describeProjectRemoval } from "../domain/removal/inspection.ts"
 import { removeProject } from "../domain/removal/removal.ts"
 import { storageParticipant } from "../domain/removal/RemovalPlan.ts"
+import {
+  environmentDeclarations,
+  type EnvironmentNeeds,
+  environmentRoutes
+} from "../infra/http/environmentRoutes.ts"
 import { runMigrations } from "../infra/postgres/migrate.ts"
 import { pluginMigrations } from "../infra/postgres/migrations/0021_baseline.ts"
 
@@ -19,13 +24,16 @@ export const manifest = new PluginManifest({
   name: "sandbox",
   version: "0.1.0",
   schema: pluginSchema,
-  provides: { projectRemoval: "storage" }
+  provides: { projectRemoval: "storage" },
+  routes: environmentDeclarations
 })
 
 /** The canonical migration entry point: takes the handle alone. Source: SP-DB-01. */
 export const migrate = runMigrations({ migrations: pluginMigrations })
 
-type Needs = Effect.Services<ReturnType<typeof describeProjectRemoval | typeof removeProject>>
+type Needs =
+  | Effect.Services<ReturnType<typeof describeProjectRemoval | typeof removeProject>>
+  | EnvironmentNeeds
 
 /** A failure that carries no code of its own is the storage's. */
 const coded = (error: { readonly _tag: string; readonly message: string }) => ({
@@ -40,9 +48,9 @@ export const makePlugin = (
 ): Plugin<Effect.Error<typeof migrate>, never, Needs> => ({
   manifest,
   migrate,
-  register: Effect.map(Effect.context<Needs>(), (context) => ({
+  register: Effect.map(Effect.all([Effect.context<Needs>(), environmentRoutes]), ([context, routes]) => ({
     controls: [],
-    routes: [],
+    routes,
     removal: {
       name: storageParticipant,
       phase: "storage",

@@ -11,6 +11,7 @@ import { absenceCases } from "./supervisorAbsence.ts"
 import { commandCases } from "./supervisorCommands.ts"
 import { lifeCases } from "./supervisorLife.ts"
 import { portCases } from "./supervisorPorts.ts"
+import { secretCases } from "./supervisorSecrets.ts"
 import { wallCases } from "./supervisorWalls.ts"
 
 /** Declares every case against one daemon with a state directory of its own. */
@@ -20,6 +21,7 @@ export const supervisorSuite = (kind: SupervisorKind, guestsAtOnce: number): voi
 
   layer(daemonLayer(stateDirectory, kind), { excludeTestServices: true })("one daemon", (it) => {
     commandCases(it)
+    secretCases(it, stateDirectory)
     wallCases(it, stateDirectory)
     lifeCases(it, stateDirectory)
     absenceCases(it, stateDirectory, guestsAtOnce)

@@ -70,6 +70,8 @@ export const mayLeaveTestsOut: ReadonlyMap<string, string> = new Map([
 ])
 
 export const linesInFileMax = 300
+/** Lists with one place for everything, which are as long as what they list. */
+export const lists: ReadonlySet<string> = new Set(["src/domain/Bounds.ts"])
 export const linesInFunctionMax = 60
 
 /** Fewer source files than this and the checks have looked at the wrong place. */

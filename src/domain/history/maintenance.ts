@@ -3,8 +3,7 @@
  * the bounded read for a chart. A look that assigns no transaction id comes before every pass.
  */
 import * as Effect from "effect/Effect"
-import * as Schedule from "effect/Schedule"
-import { historyPruneIntervalMillis, historyPrunePassesMax } from "../Bounds.ts"
+import { historyPrunePassesMax } from "../Bounds.ts"
 import type { ProjectId } from "../Identity.ts"
 import { PluginDb } from "../persistence/PluginDb.ts"
 import { type HistoryRange, HistoryRangeRefused, isReadable } from "./History.ts"
@@ -29,12 +28,6 @@ export const pruneHistory = Effect.fn("history.pruneHistory")(function* () {
   }
   return removed
 })
-
-/** Prunes every `historyPruneIntervalMillis` until it is interrupted; never two at once. Source: SP-RES-09. */
-export const pruneLoop = pruneHistory().pipe(
-  Effect.catch((failure) => Effect.logWarning(`the resource history was not pruned: ${failure.message}`)),
-  Effect.repeat(Schedule.fixed(historyPruneIntervalMillis))
-)
 
 /** The points of a chart. Refused with `HistoryRangeRefused`; access is the caller's business. */
 export const readHistory = Effect.fn("history.readHistory")(function* (

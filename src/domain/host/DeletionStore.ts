@@ -6,6 +6,7 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { deletionUnattendedTriesMax } from "../Bounds.ts"
 import { ProjectId } from "../Identity.ts"
 import type { OutsideTransaction, StorageError } from "../persistence/PluginDb.ts"
 import type { AccessRefused, Caller } from "./Accounts.ts"
@@ -20,8 +21,14 @@ export class DeletionRecord extends Schema.Class<DeletionRecord>("holdfast/Delet
   confirmedPaths: Schema.Array(Schema.String),
   proofs: Schema.Array(Schema.String),
   /** Code of the failure at which it stopped last; null while it goes on. */
-  failureCode: Schema.NullOr(Schema.String)
+  failureCode: Schema.NullOr(Schema.String),
+  /** How often it has stopped since somebody asked for it or a step was done. */
+  attempts: Schema.Int
 }) {}
+
+/** Whether a deletion has stopped so often that somebody has to look at it. It is tried on, less often. Source: FC-09. */
+export const needsOperator = ({ attempts, state }: Pick<DeletionRecord, "attempts" | "state">): boolean =>
+  state === "pending" && attempts >= deletionUnattendedTriesMax
 
 /** No owner of storage is registered, so a managed Project cannot be deleted. Source: SP-DEL-12. */
 export class DeletionBlocked extends Schema.TaggedError<DeletionBlocked>()("DeletionBlocked", {
@@ -89,14 +96,18 @@ export class DeletionStore extends Context.Service<
       readonly confirmedPaths: ReadonlyArray<string>
     }) => Effect.Effect<DeletionRecord, AccessRefused | StorageError>
     readonly byProject: (project: ProjectId) => Effect.Effect<Option.Option<DeletionRecord>, StorageError>
-    /** The next pending ones after that one, the oldest first; at most `deletionsPageMax`. */
-    readonly pending: (after: ProjectId | null) => Effect.Effect<ReadonlyArray<DeletionRecord>, StorageError>
+    /**
+     * The next pending ones after that one, the oldest first; at most `deletionsPageMax`. One that needs an operator is
+     * due every `deletionOperatorRetrySeconds`, by the database's clock. Source: FC-09.
+     */
+    readonly due: (after: ProjectId | null) => Effect.Effect<ReadonlyArray<DeletionRecord>, StorageError>
     /** Notes that a participant has verified its success, with its proofs; once a step. */
     readonly completeStep: (
       project: ProjectId,
       step: { readonly participant: string; readonly proofs: ReadonlyArray<string> }
     ) => Effect.Effect<void, StorageError>
-    readonly noteFailure: (project: ProjectId, code: string) => Effect.Effect<void, StorageError>
+    /** Notes where it stopped; answers how often it has, and 0 where it is not pending any more. */
+    readonly noteFailure: (project: ProjectId, code: string) => Effect.Effect<number, StorageError>
     /**
      * Removes memberships and the Project's row and completes the record, in one transaction that locks the Project
      * first. The schema refuses it while anything is owed. Answers the record also when another call was first.

@@ -13,7 +13,10 @@ import type { Caller } from "./Accounts.ts"
 export const RouteMethod = Schema.Literals(["GET", "POST", "PUT", "DELETE"])
 export type RouteMethod = typeof RouteMethod.Type
 
-/** Segments joined by `/`: plain lower-case words, or `:name` for a parameter. Never empty, never escaped. */
+/**
+ * Segments joined by `/`: plain lower-case words, or `:name` for a parameter. Never empty, never escaped. `:id` is met
+ * by canonical ids only, any other parameter by any text that is not empty. Source: SP-HTTP-02.
+ */
 export const RoutePattern = Schema.String.check(
   Schema.isPattern(/^(:[a-z][A-Za-z0-9]*|[a-z0-9][a-z0-9-]*)(\/(:[a-z][A-Za-z0-9]*|[a-z0-9][a-z0-9-]*))*$/)
 )
@@ -29,7 +32,7 @@ export interface Route<Handler> {
 
 export interface Match<Handler> {
   readonly route: Route<Handler>
-  /** The parameters' values, decoded once; what they mean is checked by the handler. */
+  /** The parameters' values, decoded once; of `id` it is known that it is canonical. */
   readonly parameters: Readonly<Record<string, string>>
 }
 
@@ -41,6 +44,15 @@ const decodeOnce = (segment: string): Option.Option<string> => {
     return Option.none()
   }
 }
+
+/** A canonical positive safe integer: no sign, no leading zero, no fraction, no exponent. Source: SP-HTTP-02. */
+export const canonicalId = (text: string): Option.Option<number> =>
+  /^[1-9]\d{0,15}$/.test(text) && Number.isSafeInteger(Number(text))
+    ? Option.some(Number(text))
+    : Option.none()
+
+const meets = (parameter: string, value: string): boolean =>
+  parameter === ":id" ? Option.isSome(canonicalId(value)) : value !== ""
 
 /** The parameters of a path under a pattern, or none where it is another path. */
 export const matchPattern = (
@@ -55,7 +67,7 @@ export const matchPattern = (
     const decoded = decodeOnce(given[index] ?? "")
     if (Option.isNone(decoded)) return Option.none()
     if (want.startsWith(":")) {
-      if (decoded.value === "") return Option.none()
+      if (!meets(want, decoded.value)) return Option.none()
       parameters[want.slice(1)] = decoded.value
     } else if (decoded.value !== want) {
       return Option.none()
@@ -63,12 +75,6 @@ export const matchPattern = (
   }
   return Option.some(parameters)
 }
-
-/** A canonical positive safe integer: no sign, no leading zero, no fraction, no exponent. Source: SP-HTTP-02. */
-export const canonicalId = (text: string): Option.Option<number> =>
-  /^[1-9]\d{0,15}$/.test(text) && Number.isSafeInteger(Number(text))
-    ? Option.some(Number(text))
-    : Option.none()
 
 const pathOf = (route: Route<unknown>): string => `/plugins/${route.plugin}/api/${route.pattern}`
 
@@ -98,7 +104,10 @@ export const makeRoutes = <Handler>() => {
   }
 }
 
-/** What a handler is given: who asks, by verified credentials, the decoded parameters, and the body as it was sent. */
+/**
+ * What a handler is given: who asks, by verified credentials, the decoded parameters, and the body as it was sent.
+ * Credentials without an account never reach one. Source: SP-HTTP-04.
+ */
 export interface RouteRequest {
   readonly caller: Caller
   readonly parameters: Readonly<Record<string, string>>

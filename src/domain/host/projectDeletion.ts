@@ -4,7 +4,12 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { deletionsPageMax } from "../Bounds.ts"
+import {
+  deletionOperatorRetrySeconds,
+  deletionPassMillisMax,
+  deletionsPageMax,
+  deletionUnattendedTriesMax
+} from "../Bounds.ts"
 import type { ProjectId } from "../Identity.ts"
 import { StepObserver } from "../StepObserver.ts"
 import type { Caller } from "./Accounts.ts"
@@ -102,6 +107,15 @@ const isDoneElsewhere = (project: ProjectId, step: string) =>
     Option.exists((record) => record.state === "completed" || record.completedSteps.includes(step))
   )
 
+/** Said once, and not at each try. Source: FC-09. */
+const callOperator = Effect.fnUntraced(function* (project: ProjectId, participant: string, code: string) {
+  const projects = yield* ProjectStore
+  const message = `its deletion has stopped ${deletionUnattendedTriesMax} times, last at ${participant} (${code}): it is tried again every ${deletionOperatorRetrySeconds} s, and at once when it is asked for`
+  yield* projects
+    .raiseAlert({ project, kind: "deletion_needs_operator", message })
+    .pipe(Effect.catch((failure) => Effect.logWarning(`an alert was not raised: ${failure.message}`)))
+})
+
 /** Notes where the deletion stopped, as far as the database can be reached, and fails with it. */
 const stopAt = Effect.fnUntraced(function* (
   project: ProjectId,
@@ -109,9 +123,15 @@ const stopAt = Effect.fnUntraced(function* (
   { code, message }: Pick<ParticipantError, "code" | "message">
 ) {
   const store = yield* DeletionStore
-  yield* Effect.catch(store.noteFailure(project, code), (failure) =>
-    Effect.logWarning(`why the deletion of project ${project} stopped could not be noted: ${failure.message}`)
+  const attempts = yield* Effect.catch(store.noteFailure(project, code), (failure) =>
+    Effect.as(
+      Effect.logWarning(
+        `why the deletion of project ${project} stopped could not be noted: ${failure.message}`
+      ),
+      0
+    )
   )
+  if (attempts === deletionUnattendedTriesMax) yield* callOperator(project, participant, code)
   return yield* new DeletionFailed({ project, participant, reason: code, why: message })
 })
 
@@ -173,20 +193,40 @@ export const deleteProject = Effect.fn("host.deleteProject")(function* (
   return completed
 })
 
-/** Goes on with one pending deletion; its failure is logged, since nobody waits for it. */
+/**
+ * Goes on with one pending deletion and answers whether it is completed; its failure is logged, since nobody waits for
+ * it. One that waits for a node that does not come is left to itself after `deletionPassMillisMax`, so that it holds no
+ * other one up: then it answers none.
+ */
 const continueDeletion = (record: DeletionRecord) =>
-  Effect.catch(runDeletion(record), (failure) =>
-    Effect.logWarning(`the deletion of project ${record.project} stays pending: ${failure.message}`)
+  runDeletion(record).pipe(
+    Effect.as(true),
+    Effect.catch((failure) =>
+      Effect.as(
+        Effect.logWarning(`the deletion of project ${record.project} stays pending: ${failure.message}`),
+        false
+      )
+    ),
+    Effect.timeoutOption(deletionPassMillisMax)
   )
 
-/** At a daemon's start: goes on with every pending deletion, the oldest first; one that fails stays pending. */
+/**
+ * Goes on with every pending deletion that is due, the oldest first; one that fails stays pending. Answers how many were
+ * completed, and how many failed; one that still waits is neither.
+ */
 export const continueDeletions = Effect.fn("host.continueDeletions")(function* () {
   const store = yield* DeletionStore
+  let done = 0
+  let failed = 0
   let after: ProjectId | null = null
   for (;;) {
-    const page: ReadonlyArray<DeletionRecord> = yield* store.pending(after)
-    yield* Effect.forEach(page, continueDeletion, { discard: true })
+    const page: ReadonlyArray<DeletionRecord> = yield* store.due(after)
+    for (const record of page) {
+      const completed = Option.getOrUndefined(yield* continueDeletion(record))
+      if (completed === true) done += 1
+      if (completed === false) failed += 1
+    }
     after = page.at(-1)?.project ?? null
-    if (page.length < deletionsPageMax) return
+    if (page.length < deletionsPageMax) return { attempted: done + failed, done, failed }
   }
 })

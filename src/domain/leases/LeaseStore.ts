@@ -49,6 +49,8 @@ export class LeaseStore extends Context.Service<
     readonly requestCancelOf: (
       project: ProjectId
     ) => Effect.Effect<ReadonlyArray<ObservedLease>, StorageFailure>
+    /** The lease, a tombstone too. */
+    readonly byId: (id: LeaseId) => Effect.Effect<Option.Option<ObservedLease>, StorageFailure>
     readonly cancellation: (id: LeaseId) => Effect.Effect<Option.Option<CancelMarker>, StorageFailure>
     /** Why the lease cannot be used, by the table and the database's clock, or none where it can. Source: SP-LEASE-07. */
     readonly whyUnusable: (lease: Lease) => Effect.Effect<Option.Option<LeaseLostReason>, StorageFailure>

@@ -7,8 +7,9 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import { type Caller, HostAccounts } from "../host/Accounts.ts"
 import type { LeaseId, ProjectId } from "../Identity.ts"
-import type { StorageFailure } from "../persistence/PluginDb.ts"
+import { PluginDb, type StorageFailure } from "../persistence/PluginDb.ts"
 import { type HeldExecution, HeldLeases } from "./HeldLeases.ts"
 import { furtherMarker, LeaseNotFound } from "./Lease.ts"
 import { LeaseStore } from "./LeaseStore.ts"
@@ -94,4 +95,40 @@ export const cancelExecutionsOf = Effect.fn("leases.cancelExecutionsOf")(functio
     if (held.lease.project === project) signal(held, writing)
   }
   return yield* Fiber.join(writing)
+})
+
+/** What is signalled is no row, so the access is that of the moment before. */
+const requireWrite = Effect.fnUntraced(function* (caller: Caller, project: ProjectId) {
+  const db = yield* PluginDb
+  const accounts = yield* HostAccounts
+  yield* db.snapshot("leases.requireWrite", accounts.requireAccess(caller, project, "write"))
+})
+
+/**
+ * The same for somebody who asks: refused with `AccessRefused` unless he may write to the Project. Source: SP-ADM-04.
+ */
+export const cancelExecutionsFor = Effect.fn("leases.cancelExecutionsFor")(function* (
+  caller: Caller,
+  project: ProjectId
+) {
+  yield* requireWrite(caller, project)
+  return yield* cancelExecutionsOf(project)
+})
+
+/**
+ * Asks for the cancellation of one execution for somebody who may write to its Project. Refused with `LeaseNotFound`,
+ * `AccessRefused`. Source: SP-ADM-04.
+ */
+export const cancelExecutionFor = Effect.fn("leases.cancelExecutionFor")(function* (
+  caller: Caller,
+  id: LeaseId
+) {
+  const { executions } = yield* HeldLeases
+  const store = yield* LeaseStore
+  const project =
+    executions.get(id)?.lease.project ??
+    Option.getOrUndefined(Option.map(yield* store.byId(id), (lease) => lease.project))
+  if (project === undefined) return yield* new LeaseNotFound({ lease: id })
+  yield* requireWrite(caller, project)
+  return yield* requestCancel(id)
 })

@@ -4,7 +4,7 @@
  */
 import * as Schema from "effect/Schema"
 import { Initiator } from "../host/Accounts.ts"
-import { AccountId, Generation, OperationId, ProjectId, RequestKey } from "../Identity.ts"
+import { AccountId, Generation, OperationId, ProjectId, RequestKey, SnapshotId } from "../Identity.ts"
 import { MachineRecipe } from "../runtimes/Runtime.ts"
 
 export const OperationAction = Schema.Literals([
@@ -63,18 +63,31 @@ export const OperationFlag = Schema.Literals([
 ])
 export type OperationFlag = typeof OperationFlag.Type
 
-/** What `provision` was asked for; empty for the other actions. Missing fields take the defaults of Bounds. */
+/**
+ * What `provision` and `rebuild` were asked to build, and which snapshot `snapshot` and `restore` are about; empty for
+ * the other actions. Missing fields of a machine take the defaults of Bounds.
+ */
 export const OperationParameters = Schema.Struct({
   supervisor: Schema.optionalKey(Schema.String),
   image: Schema.optionalKey(Schema.String),
   cpuMillis: Schema.optionalKey(Schema.Int),
   memoryMebibytes: Schema.optionalKey(Schema.Int),
-  processesMax: Schema.optionalKey(Schema.Int)
+  processesMax: Schema.optionalKey(Schema.Int),
+  snapshot: Schema.optionalKey(SnapshotId)
 })
 export type OperationParameters = typeof OperationParameters.Type
 
+/** Parameters that say how a machine is built. */
+export const machineParameterNames = [
+  "supervisor",
+  "image",
+  "cpuMillis",
+  "memoryMebibytes",
+  "processesMax"
+] as const
+
 /** The fields of `OperationParameters`: two requests are the same when each is. */
-export const parameterNames = ["supervisor", "image", "cpuMillis", "memoryMebibytes", "processesMax"] as const
+export const parameterNames = [...machineParameterNames, "snapshot"] as const
 
 /** A request as its caller makes it. The initiator is not among it: it comes from the credentials. */
 export interface OperationRequest {
@@ -122,9 +135,24 @@ export class Operation extends Schema.Class<Operation>("holdfast/Operation")({
   result: Schema.NullOr(OperationResult),
   errorCode: Schema.NullOr(Schema.String),
   errorText: Schema.NullOr(Schema.String),
+  /** Who superseded it: an account's id, or `system`; null unless it is superseded. Source: FC-22. */
+  supersededBy: Schema.NullOr(Schema.String),
   createdAtMillis: Schema.Int,
+  claimedAtMillis: Schema.NullOr(Schema.Int),
   settledAtMillis: Schema.NullOr(Schema.Int)
 }) {}
+
+/** Whether its new machine has taken the old one's place in the runtime's row. */
+export const isSwitched = (operation: Pick<Operation, "flags">): boolean =>
+  operation.flags.includes("switched")
+
+/** Generation of the machine that the operation works on now: its new one's, once that has taken its place. */
+export const machineGenerationOf = (
+  operation: Pick<Operation, "flags" | "generation" | "newRecipe">
+): Generation =>
+  isSwitched(operation) && operation.newRecipe !== null
+    ? operation.newRecipe.generation
+    : operation.generation
 
 /** Name under which a machine is owed by receipts: its sandbox and the generation that it was built for. */
 export const machineOf = (recipe: Pick<MachineRecipe, "sandbox" | "generation">): string =>

@@ -10,7 +10,12 @@ export const StepRefusalCode = Schema.Literals([
   "supervisor_unavailable",
   "generation_conflict",
   "workspace_not_writable",
-  "sandbox_of_another_node"
+  "sandbox_of_another_node",
+  "snapshot_exists",
+  "snapshot_not_found",
+  "snapshots_full",
+  "pause_unavailable",
+  "no_safe_copy"
 ])
 
 export class OperationRefused extends Schema.TaggedError<OperationRefused>()("OperationRefused", {

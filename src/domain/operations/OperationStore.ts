@@ -35,6 +35,7 @@ import type {
   OperationParameters,
   OperationResult
 } from "./Operation.ts"
+import type { QueueSight } from "./waiting.ts"
 
 /** An operation as it is asked for, with everything resolved before a transaction opens. Source: SP-TX-10. */
 export interface PreparedOperation {
@@ -54,6 +55,12 @@ export const supersededByRequest = {
   text: "an explicit request took the place of this automatic recovery"
 } as const
 
+/** Why an operation ends that somebody took back before it began; who is on the receipt. Source: FC-06. */
+export const supersededByUser = {
+  code: "superseded_by_user",
+  text: "it was taken back before it began"
+} as const
+
 /** Why queued work of a closed Project ends. Source: SP-DEL-04. */
 export const supersededByDeletion = {
   code: "project_not_active",
@@ -70,6 +77,12 @@ export type Enqueued =
   | { readonly outcome: "key_conflict" | "in_progress"; readonly operation: Operation }
   | { readonly outcome: "generation_conflict"; readonly actual: Generation; readonly expected: Generation }
   | { readonly outcome: "not_provisioned" | "already_provisioned" }
+
+/** What became of taking an operation back; `refused` answers it as it is: at work, settled, or a deletion's. */
+export interface TakenBack {
+  readonly outcome: "superseded" | "repeated" | "refused"
+  readonly operation: Operation
+}
 
 /** What a claim call moved: ordinary work of closed Projects that it superseded, then at most one claim. */
 export interface Claimed {
@@ -133,6 +146,14 @@ export class OperationStore extends Context.Service<
      * is superseded instead. None: no queued row was to be had when the statement began. Source: FC-13.
      */
     readonly claimNext: (process: ProcessIdentity) => Effect.Effect<Claimed, StorageFailure>
+    /**
+     * Supersedes a queued operation for the account, which is re-checked in the same statement: the host's guard
+     * raises. None: there is no such operation. Source: FC-06, FC-22, SP-ADM-04.
+     */
+    readonly takeBack: (
+      id: OperationId,
+      account: AccountId
+    ) => Effect.Effect<Option.Option<TakenBack>, StorageFailure>
     /** Claimed operations after `afterRow` that the node may carry out, oldest first. Source: SP-OPS-01. */
     readonly claimed: (walk: {
       readonly node: NodeId
@@ -185,13 +206,19 @@ export class OperationRows extends Context.Service<
     ) => Effect.Effect<Operation, BoundError, PluginTx>
     /** A failed receipt is queued again with its step, flags and recipes; false unless it was `failed`. */
     readonly rearm: (id: OperationId) => Effect.Effect<boolean, BoundError, PluginTx>
-    /** Supersedes a queued operation, keeping its recipes; false when it was not queued any more. */
+    /** Supersedes a queued operation, keeping its recipes; false when it was not queued any more. Source: FC-22. */
     readonly supersedeQueued: (
       id: OperationId,
-      why: { readonly code: string; readonly text: string }
+      why: { readonly code: string; readonly text: string; readonly by: AccountId | "system" }
     ) => Effect.Effect<boolean, BoundError, PluginTx>
     /** Receipts that still owe machines, oldest first: what cleanup has to look for. Source: SP-OPS-04. */
     readonly owing: (project: ProjectId) => Effect.Effect<ReadonlyArray<Operation>, BoundError, PluginTx>
+    /** The sentences of every proof that the Project's receipts keep, by the age of the receipts. Source: FC-14. */
+    readonly absences: (project: ProjectId) => Effect.Effect<ReadonlyArray<string>, BoundError, PluginTx>
+    /** Of the live ones among the operations: where each stands in its queue. Joins or opens. Source: FC-06. */
+    readonly queueSights: (
+      operations: ReadonlyArray<OperationId>
+    ) => Effect.Effect<ReadonlyArray<QueueSight>, BoundError>
     /** Writes one step of a claimed operation; answers the row as it is now. Joins or opens. Source: SP-TX-06. */
     readonly saveProgress: (
       claim: HeldClaim,

@@ -42,7 +42,14 @@ export interface RefusedStart {
 /** Port of the host's alerts as admission needs it. Never fails: a lost alert must not hide the refusal. */
 export class OperationAlerts extends Context.Service<
   OperationAlerts,
-  { readonly startRefused: (refused: RefusedStart) => Effect.Effect<void> }
+  {
+    readonly startRefused: (refused: RefusedStart) => Effect.Effect<void>
+    /** So many automatic recoveries have not brought the machine up; they go on, and this is said once. */
+    readonly recoveriesFail: (failing: {
+      readonly project: ProjectId
+      readonly attempts: number
+    }) => Effect.Effect<void>
+  }
 >()("holdfast/domain/operations/admission/OperationAlerts") {}
 
 /** The operation, and how it came to be the answer. */
@@ -55,6 +62,8 @@ const startingActions: ReadonlyArray<OperationRequest["action"]> = [
   "provision",
   "start",
   "restart",
+  "rebuild",
+  "restore",
   "recover"
 ]
 

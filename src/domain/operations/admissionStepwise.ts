@@ -27,10 +27,10 @@ const vanished = (what: string) =>
   )
 
 /** Supersedes what gives way, while its row is locked. */
-const giveWay = Effect.fnUntraced(function* (live: Option.Option<Operation>) {
+const giveWay = Effect.fnUntraced(function* (live: Option.Option<Operation>, { account }: PreparedOperation) {
   if (Option.isNone(live)) return []
   const rows = yield* OperationRows
-  if (!(yield* rows.supersedeQueued(live.value.id, supersededByRequest))) {
+  if (!(yield* rows.supersedeQueued(live.value.id, { ...supersededByRequest, by: account ?? "system" }))) {
     return yield* vanished("the live operation")
   }
   return [{ ...live.value, state: "superseded" as const } as Operation]
@@ -44,7 +44,7 @@ const perform = Effect.fnUntraced(function* (admission: Admission, prepared: Pre
     case "Repeat":
       return { outcome: "repeated", operation: admission.operation, superseded: [] } as Performed
     case "Rearm": {
-      const superseded = yield* giveWay(admission.supersedes)
+      const superseded = yield* giveWay(admission.supersedes, prepared)
       if (!(yield* rows.rearm(admission.operation.id))) {
         return yield* vanished("the failed receipt")
       }
@@ -56,7 +56,7 @@ const perform = Effect.fnUntraced(function* (admission: Admission, prepared: Pre
       } as Performed
     }
     case "Insert": {
-      const superseded = yield* giveWay(admission.supersedes)
+      const superseded = yield* giveWay(admission.supersedes, prepared)
       const operation = yield* rows.insert(prepared, admission.generation)
       return { outcome: "admitted", operation, superseded } as Performed
     }

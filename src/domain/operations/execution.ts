@@ -14,7 +14,7 @@ import type { StorageFault } from "../persistence/PluginDb.ts"
 import { RuntimeLog } from "../history/RuntimeLog.ts"
 import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import { StepObserver } from "../StepObserver.ts"
-import type { Operation } from "./Operation.ts"
+import { machineGenerationOf, type Operation } from "./Operation.ts"
 import { saveOperation } from "./claims.ts"
 import type { OperationEvents } from "./OperationEvents.ts"
 import { type HeldClaim, type OperationRows, OperationStore, type SettleOutcome } from "./OperationStore.ts"
@@ -36,39 +36,62 @@ const merged = (operation: Operation, outcome: StepOutcome) => ({
   fraction: operation.fraction,
   message: outcome.message ?? operation.message,
   flags: [...new Set([...operation.flags, ...(outcome.flags ?? [])])],
+  ...(outcome.oldRecipe === undefined ? {} : { oldRecipe: outcome.oldRecipe }),
   ...(outcome.newRecipe === undefined ? {} : { newRecipe: outcome.newRecipe })
 })
 
 const isRecordingError = (error: StepRefusal): error is RecordingError =>
   ["ClaimLost", "StorageFailure", "CommitUnknown", "TransactionEnded"].includes(error._tag)
 
-/** Writes of one step. `latest` is the receipt as it was last written, which the next step's intent builds upon. */
-const makeRecorder = Effect.fnUntraced(function* (operation: Operation) {
+/** The receipt as it was last written: what the next write builds upon, and what the operation is settled by. */
+interface Written {
+  receipt: Operation
+}
+
+/** Writes of the steps. Nothing is taken for written before it is durable. */
+const makeRecorder = Effect.fnUntraced(function* (written: Written) {
   const context = yield* Effect.context<OperationRows | OperationEvents>()
   const log = yield* RuntimeLog
-  let latest = operation
+  const runtimes = yield* RuntimeStore
+  const { id, project } = written.receipt
+  const save = (outcome: StepOutcome) =>
+    Effect.suspend(() => saveOperation(written.receipt, merged(written.receipt, outcome)))
   const recorder: StepRecorder = {
     record: (outcome) =>
-      Effect.suspend(() => saveOperation(latest, merged(latest, outcome))).pipe(
-        Effect.tap((saved) => Effect.sync(() => void (latest = saved))),
+      save(outcome).pipe(
+        Effect.tap((saved) => Effect.sync(() => void (written.receipt = saved))),
         Effect.provideContext(context)
       ),
-    log: (line) => log.append(operation.project, { operation: operation.id, lines: [line] })
+    recordMove: (outcome, move) =>
+      runtimes
+        .transaction("operations.recordMove", (store) =>
+          Effect.flatMap(move(store), (isMoved) =>
+            isMoved ? Effect.asSome(save(outcome)) : Effect.succeedNone
+          )
+        )
+        .pipe(
+          Effect.tap((saved) =>
+            Effect.sync(() => void (written.receipt = Option.getOrElse(saved, () => written.receipt)))
+          ),
+          Effect.map(Option.isSome),
+          Effect.provideContext(context)
+        ),
+    log: (line) => log.append(project, { operation: id, lines: [line] })
   }
-  return { recorder, latest: () => latest }
+  return recorder
 })
 
 /** Ends the operation, and with it says what the runtime is now. */
 const settle = Effect.fnUntraced(function* (
   plan: ActionPlan | undefined,
-  claim: HeldClaim & Pick<Operation, "generation">,
+  claim: HeldClaim & Pick<Operation, "flags" | "generation" | "newRecipe">,
   outcome: SettleOutcome
 ) {
   const observed = outcome.state === "succeeded" ? plan?.observedAfter : plan?.observedOnFailure
   const reason = outcome.state === "succeeded" ? null : outcome.text
   yield* observed === undefined || observed === null
     ? settleOperation(claim, outcome)
-    : settleOperation(claim, outcome, { generation: claim.generation, observed, reason })
+    : settleOperation(claim, outcome, { generation: machineGenerationOf(claim), observed, reason })
 })
 
 const begin = Effect.fnUntraced(function* (
@@ -85,26 +108,32 @@ const begin = Effect.fnUntraced(function* (
   })
 })
 
-const runStep = Effect.fn("operations.step")(function* (plan: ActionPlan, step: Step, operation: Operation) {
+const runStep = Effect.fn("operations.step")(function* (plan: ActionPlan, step: Step, written: Written) {
   const observer = yield* StepObserver
-  yield* Effect.annotateCurrentSpan({ action: plan.action, step: step.name, project: operation.project })
+  yield* Effect.annotateCurrentSpan({
+    action: plan.action,
+    step: step.name,
+    project: written.receipt.project
+  })
   yield* observer.before(plan.action, step.name)
-  const { recorder, latest } = yield* makeRecorder(operation)
-  const outcome = yield* step.run(operation, recorder)
+  const outcome = yield* step.run(written.receipt, yield* makeRecorder(written))
   yield* observer.after(plan.action, step.name)
-  return { outcome, operation: latest() }
+  return outcome
 })
 
-const runSteps = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operation) {
+const runSteps = Effect.fnUntraced(function* (plan: ActionPlan, written: Written) {
   const runtimes = yield* RuntimeStore
-  const { generation } = claimed
+  const claimed = written.receipt
   const { desired, observedMeanwhile } = plan
-  yield* runtimes.begin(claimed.project, { generation, desired, observedMeanwhile })
-  let operation = claimed
+  const generation = machineGenerationOf(claimed)
+  const isManual = claimed.initiator !== "system"
+  if (desired !== null) {
+    yield* runtimes.begin(claimed.project, { generation, desired, isManual, observedMeanwhile })
+  }
   let outcome: StepOutcome = {}
   for (let index = resumeIndex(plan, claimed); index < plan.steps.length; index++) {
-    operation = yield* begin(plan, operation, index, outcome)
-    ;({ outcome, operation } = yield* runStep(plan, plan.steps[index] as Step, operation))
+    written.receipt = yield* begin(plan, written.receipt, index, outcome)
+    outcome = yield* runStep(plan, plan.steps[index] as Step, written)
   }
   return outcome
 })
@@ -123,25 +152,51 @@ const placesOfDefects = (cause: Cause.Cause<unknown>): ReadonlyArray<string> =>
     return [defect.name, ...frames].join("\n")
   })
 
+/** Takes back what the plan can, and ends the operation as failed; what could not be taken back stays on its receipt. */
+const fail = Effect.fnUntraced(function* (plan: ActionPlan, written: Written, outcome: SettleOutcome) {
+  if (plan.takeBack !== undefined) {
+    const taken = yield* Effect.exit(plan.takeBack(written.receipt, yield* makeRecorder(written)))
+    if (Exit.isSuccess(taken) && taken.value) {
+      const { message } = written.receipt
+      const first = plan.steps[0].name
+      written.receipt = yield* saveOperation(written.receipt, {
+        step: first,
+        fraction: 0,
+        message,
+        flags: []
+      })
+    } else if (Exit.isFailure(taken)) {
+      if (Cause.hasInterrupts(taken.cause)) return yield* Effect.interrupt
+      const error = Option.getOrUndefined(Cause.findErrorOption(taken.cause))
+      if (error !== undefined && isRecordingError(error)) return yield* Effect.fail(error)
+      yield* Effect.logWarning(
+        `what operation ${written.receipt.id} has made is not taken back: ${error?.message ?? "a defect"}`
+      )
+    }
+  }
+  yield* settle(plan, written.receipt, outcome)
+})
+
 const attempt = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operation) {
-  const exit = yield* Effect.exit(runSteps(plan, claimed))
+  const written: Written = { receipt: claimed }
+  const exit = yield* Effect.exit(runSteps(plan, written))
   if (Exit.isSuccess(exit)) {
     if (plan.settledByLastStep) return
     const result = exit.value.result
-    yield* settle(plan, claimed, { state: "succeeded", ...(result === undefined ? {} : { result }) })
+    yield* settle(plan, written.receipt, { state: "succeeded", ...(result === undefined ? {} : { result }) })
     return
   }
   if (Cause.hasInterrupts(exit.cause)) return yield* Effect.interrupt
   const error = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
   if (error !== undefined && isRecordingError(error)) return yield* Effect.fail(error)
   if (error !== undefined) {
-    yield* settle(plan, claimed, failedBy(error.code, error.message))
+    yield* fail(plan, written, failedBy(error.code, error.message))
     return
   }
   yield* Effect.logError(`operation ${claimed.id} died in its step`, ...placesOfDefects(exit.cause))
-  yield* settle(
+  yield* fail(
     plan,
-    claimed,
+    written,
     failedBy("internal", "a step of the operation died: the daemon's log has the defect")
   )
 })

@@ -13,7 +13,7 @@ import {
 } from "../Bounds.ts"
 import { RequestKey } from "../Identity.ts"
 import { InvalidParameters } from "./AdmissionRefusals.ts"
-import { type OperationRequest, parameterNames } from "./Operation.ts"
+import { machineParameterNames, type OperationRequest } from "./Operation.ts"
 
 /** Key of the receipt that project removal writes; no request may take it. Source: SP-DEL-09. */
 export const removalRequestKey = RequestKey.make("core-project-removal")
@@ -41,6 +41,19 @@ const imageFault = (image: string | undefined): string | null => {
     : `must not be longer than ${imageBytesMax} bytes`
 }
 
+/** Actions that make a machine as it is asked for. */
+const buildingActions: ReadonlyArray<OperationRequest["action"]> = ["provision", "rebuild"]
+
+/** Actions on one snapshot, which has to be named. */
+const snapshotActions: ReadonlyArray<OperationRequest["action"]> = ["snapshot", "restore"]
+
+const snapshotFault = ({ action, parameters }: OperationRequest): string | null => {
+  if (snapshotActions.includes(action)) {
+    return parameters.snapshot === undefined ? `is what ${action} has to be told` : null
+  }
+  return parameters.snapshot === undefined ? null : `is taken by snapshot and restore, not by ${action}`
+}
+
 const supervisorNames: ReadonlyArray<string> = ["auto", "bubblewrap", "unshare"]
 
 /** The first absurd parameter of a request, or null. Units and bounds: SP figures. */
@@ -50,10 +63,12 @@ export const findInvalidParameter = (request: OperationRequest): InvalidParamete
     ["requestKey", requestKey === removalRequestKey ? "is reserved for project deletion" : null],
     [
       "parameters",
-      action !== "provision" && parameterNames.some((name) => parameters[name] !== undefined)
-        ? `are taken by provision, not by ${action}`
+      !buildingActions.includes(action) &&
+      machineParameterNames.some((name) => parameters[name] !== undefined)
+        ? `are taken by provision and rebuild, not by ${action}`
         : null
     ],
+    ["snapshot", snapshotFault(request)],
     ["cpuMillis", outside(parameters.cpuMillis, runtimeCpuMillisMin, runtimeCpuMillisMax)],
     [
       "memoryMebibytes",

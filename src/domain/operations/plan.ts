@@ -4,16 +4,19 @@
  * every act is idempotent and reads how far it came from the receipt's flags, never from the clock.
  * Source: SP-OPS-03, SP figures (steps with weights).
  */
+import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import type { CommitUnknown, StorageFailure, TransactionEnded } from "../persistence/PluginDb.ts"
 import type { MachineRecipe, RuntimeDesired, RuntimeObserved } from "../runtimes/Runtime.ts"
+import type { BoundRuntimeStore } from "../runtimes/RuntimeStore.ts"
 import type { Operation, OperationAction, OperationFlag, OperationResult } from "./Operation.ts"
 import type { ClaimLost } from "./OperationStore.ts"
 
-/** What a step leaves on the receipt. Flags are added, never taken away. */
+/** What a step leaves on the receipt. Flags are added; only taking everything back clears them. */
 export interface StepOutcome {
   readonly flags?: ReadonlyArray<OperationFlag>
+  readonly oldRecipe?: MachineRecipe
   readonly newRecipe?: MachineRecipe
   readonly message?: string
   readonly result?: OperationResult
@@ -33,6 +36,14 @@ export type RecordingError = ClaimLost | StorageFailure | CommitUnknown | Transa
 export interface StepRecorder {
   /** Adds to the receipt before the act that it announces: the intent is durable before the effect. */
   readonly record: (outcome: StepOutcome) => Effect.Effect<Operation, RecordingError>
+  /**
+   * Moves the runtime's row and adds to the receipt in one transaction. False, and nothing written, when the row was
+   * not as the move needs it.
+   */
+  readonly recordMove: (
+    outcome: StepOutcome,
+    move: (store: BoundRuntimeStore) => Effect.Effect<boolean, StorageFailure | TransactionEnded>
+  ) => Effect.Effect<boolean, RecordingError>
   readonly log: (line: string) => Effect.Effect<void, RecordingError>
 }
 
@@ -45,17 +56,62 @@ export interface Step {
   ) => Effect.Effect<StepOutcome, StepRefusal | RecordingError>
 }
 
-/** What the runtime's row says while the action runs, when it succeeded, and when it failed. Null: as it was. */
+/** The forward act of a step that still needs services: idempotent, and run with no transaction open. */
+export type Act<R> = (
+  operation: Operation,
+  recorder: StepRecorder
+) => Effect.Effect<StepOutcome, StepRefusal | RecordingError, R>
+
+/** Steps that still need services, in order. */
+export type UnboundSteps<R> = readonly [UnboundStep<R>, ...ReadonlyArray<UnboundStep<R>>]
+type UnboundStep<R> = readonly [name: string, weight: number, act: Act<R>]
+
+/** The outcome of a step that adds nothing to the receipt. */
+export const nothingMore: StepOutcome = {}
+
+/**
+ * What the runtime's row says while the action runs, when it succeeded, and when it failed. Null: as it was; where nothing
+ * is desired, nothing is written while it runs.
+ */
 export interface ActionPlan {
   readonly action: OperationAction
-  readonly desired: RuntimeDesired
+  readonly desired: RuntimeDesired | null
   readonly observedMeanwhile: RuntimeObserved | null
-  readonly observedAfter: RuntimeObserved
+  readonly observedAfter: RuntimeObserved | null
   readonly observedOnFailure: RuntimeObserved | null
   readonly steps: readonly [Step, ...ReadonlyArray<Step>]
   /** The last step settles the operation itself, in the transaction that clears the records. Source: SP-DEL-10. */
   readonly settledByLastStep: boolean
+  /** None: what a failed operation has made stays, and its request asked again goes on from there. */
+  readonly takeBack?: TakeBack
 }
+
+/**
+ * Takes back what a failed operation has made, before it is settled; idempotent, and never run for a lost claim or an
+ * interruption. True: nothing is left of it, so that the same request begins anew. False: there is no way back.
+ */
+export type TakeBack = (
+  operation: Operation,
+  recorder: StepRecorder
+) => Effect.Effect<boolean, StepRefusal | RecordingError>
+
+/** The same, while it still needs services. */
+export type UnboundTakeBack<R> = (
+  ...given: Parameters<TakeBack>
+) => Effect.Effect<boolean, StepRefusal | RecordingError, R>
+
+/** Steps with their services given, so that a plan needs nothing any more. */
+export const bindSteps = <R>(context: Context.Context<R>, steps: UnboundSteps<R>): ActionPlan["steps"] =>
+  Arr.map(steps, ([name, weight, act]): Step => ({
+    name,
+    weight,
+    run: (operation, recorder) => Effect.provideContext(act(operation, recorder), context)
+  }))
+
+export const bindTakeBack =
+  <R>(context: Context.Context<R>, takeBack: UnboundTakeBack<R>): TakeBack =>
+  (operation, recorder) =>
+    Effect.provideContext(takeBack(operation, recorder), context)
 
 /** The plans of the actions that this daemon can carry out. Joined in layers. */
 export class OperationPlans extends Context.Service<

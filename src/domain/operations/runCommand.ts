@@ -6,11 +6,14 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
 import { cancelledExitCode } from "../Bounds.ts"
-import { ExecutionEvent, type GuestCommand } from "../guests/GuestSpec.ts"
+import { ExecutionEvent, GuestCommand } from "../guests/GuestSpec.ts"
 import { GuestSupervisor } from "../guests/GuestSupervisor.ts"
+import { makeRedactor } from "../guests/redaction.ts"
 import type { Caller } from "../host/Accounts.ts"
+import { type LaunchCredential, resolveCredentials } from "../host/LaunchCredentials.ts"
 import type { LeaseId, ProjectId } from "../Identity.ts"
 import { admitExecution } from "../leases/execution.ts"
 import { ExecutionEvidence, labelOfCommand } from "../leases/Lease.ts"
@@ -25,6 +28,43 @@ type Evidence = Option.Option<ExecutionEvidence>
 
 const exitedEvidence = (ended: "exited" | "timeout" | "cancelled"): Evidence =>
   Option.some(ExecutionEvidence.cases.Exited.make({ ended }))
+
+/** What the command asks for itself goes before what the host hands it. */
+const withCredentials = (command: GuestCommand, credentials: ReadonlyArray<LaunchCredential>): GuestCommand =>
+  credentials.length === 0
+    ? command
+    : new GuestCommand({
+        ...command,
+        environment: {
+          ...Object.fromEntries(credentials.map(({ name, value }) => [name, Redacted.value(value)])),
+          ...command.environment
+        }
+      })
+
+/** The events without the credentials in their bytes; what was held back goes on before the end. Source: SP-TX-11. */
+const redacted = (credentials: ReadonlyArray<LaunchCredential>) => {
+  const secrets = credentials.map(({ value }) => Redacted.value(value))
+  return <E, R>(events: Stream.Stream<ExecutionEvent, E, R>): Stream.Stream<ExecutionEvent, E, R> => {
+    if (secrets.length === 0) return events
+    const redactors = { stdout: makeRedactor(secrets), stderr: makeRedactor(secrets) }
+    const output = (stream: "stdout" | "stderr", bytes: Uint8Array) =>
+      bytes.length === 0 ? [] : [ExecutionEvent.cases.Output.make({ stream, bytes })]
+    return Stream.flatMap(events, (event): Stream.Stream<ExecutionEvent> => {
+      switch (event._tag) {
+        case "Output":
+          return Stream.fromIterable(output(event.stream, redactors[event.stream].push(event.bytes)))
+        case "Truncated":
+          return Stream.fromIterable([...output(event.stream, redactors[event.stream].end()), event])
+        case "Exited":
+          return Stream.fromIterable([
+            ...output("stdout", redactors.stdout.end()),
+            ...output("stderr", redactors.stderr.end()),
+            event
+          ])
+      }
+    })
+  }
+}
 
 const neverStarted: Evidence = Option.some(ExecutionEvidence.cases.NeverStarted.make({}))
 
@@ -50,6 +90,8 @@ export const runCommand = (caller: Caller, project: ProjectId, command: GuestCom
   Stream.unwrap(
     Effect.gen(function* () {
       const supervisor = yield* GuestSupervisor
+      // Before anything is admitted: no transaction may be open. Source: SP-TX-10.
+      const credentials = yield* resolveCredentials(caller, project)
       const handle = yield* admitExecution(caller, { project, label: labelOfCommand(command.argv) })
       let evidence = neverStarted
       let told = false
@@ -64,8 +106,9 @@ export const runCommand = (caller: Caller, project: ProjectId, command: GuestCom
       yield* handle.confirm
       const events = Stream.suspend(() => {
         evidence = Option.none()
-        return supervisor.execute(handle.sandbox, command)
+        return supervisor.execute(handle.sandbox, withCredentials(command, credentials))
       }).pipe(
+        redacted(credentials),
         Stream.tap((event) =>
           Effect.sync(() => {
             told = true

@@ -21,7 +21,7 @@ export type SandboxStatus = typeof SandboxStatus.Type
 
 /** Who wants the sandbox gone, and why: durable before anything native is touched. Source: RG-DEL-01, FC-22. */
 export const DeletionIntent = Schema.Struct({
-  reason: Schema.Literals(["user", "project", "expired", "lost", "failed"]),
+  reason: Schema.Literals(["user", "project", "replaced", "expired", "lost", "failed"]),
   actor: Schema.String,
   requestedAtMillis: Schema.Int
 })

@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import type { ProjectDeletion } from "../host/Projects.ts"
 import { ProjectId } from "../Identity.ts"
 import type { MachineRecipe } from "../runtimes/Runtime.ts"
+import type { Snapshot } from "../runtimes/SnapshotRows.ts"
 
 /** Name under which the storage owner takes part in a Project's deletion. Source: SP-DEL-02. */
 export const storageParticipant = "plugin:sandbox"
@@ -98,12 +99,18 @@ export const missingCondition = (
   return record.participants.slice(0, index).every((step) => done.has(step)) ? undefined : "preceding_steps"
 }
 
+/** What a Project's runtime owns by its durable records. */
+export interface Owned {
+  readonly recipes: ReadonlyArray<MachineRecipe>
+  readonly snapshots: ReadonlyArray<Pick<Snapshot, "id" | "path">>
+}
+
 /**
- * Paths and labels that the recipes own: every disk, the Project's storage root, and the private state of every
- * sandbox. Images belong to others and are never named. No recipe, no path. Source: SP-DEL-05, RG-DEL-07.
+ * Paths and labels of what is owned: every disk and every snapshot, the Project's storage root, and the private state of
+ * every sandbox. Images belong to others and are never named. No recipe, no path. Source: SP-DEL-05, RG-DEL-07.
  */
-export const describeRecipes = (
-  recipes: ReadonlyArray<MachineRecipe>,
+export const describeOwned = (
+  { recipes, snapshots }: Owned,
   owned: { readonly storageRoot: string; readonly sandboxPath: (sandbox: string) => string }
 ): RemovalDescription => {
   const paths = new Set<string>()
@@ -113,6 +120,11 @@ export const describeRecipes = (
     paths.add(owned.storageRoot)
     paths.add(owned.sandboxPath(recipe.sandbox))
     labels.add(recipe.sandbox)
+  }
+  for (const { id, path } of snapshots) {
+    paths.add(path)
+    paths.add(owned.storageRoot)
+    labels.add(`snapshot ${id}`)
   }
   return new RemovalDescription({ paths: [...paths].toSorted(), labels: [...labels].toSorted() })
 }

@@ -11,31 +11,34 @@ import { OperationRows } from "../operations/OperationStore.ts"
 import { Disks } from "../runtimes/Disks.ts"
 import type { MachineRecipe } from "../runtimes/Runtime.ts"
 import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
+import { type Snapshot, SnapshotRows } from "../runtimes/SnapshotRows.ts"
 import {
   ConfirmationNeeded,
-  describeRecipes,
+  describeOwned,
   MetadataBusy,
   MetadataUnreadable,
   missingCondition,
+  type Owned,
   RemovalNotAdmitted,
   SandboxPaths,
   storageParticipant,
   unconfirmedPaths
 } from "./RemovalPlan.ts"
 
-/** A machine is being made and its paths are not on the receipt yet. */
-const isUndescribed = (live: Option.Option<Operation>): boolean =>
-  Option.exists(
-    live,
-    (operation) =>
-      operation.state === "claimed" && operation.action === "provision" && operation.newRecipe === null
-  )
+/** A machine or a snapshot is being made, and its paths are not written down yet. */
+const isUndescribed = (live: Option.Option<Operation>, snapshots: ReadonlyArray<Snapshot>): boolean =>
+  Option.exists(live, ({ action, id, newRecipe, state }) => {
+    if (state !== "claimed") return false
+    if (action === "snapshot") return !snapshots.some(({ operation }) => operation === id)
+    return (action === "provision" || action === "restore") && newRecipe === null
+  })
 
-/** Recipes of the runtime and of every receipt that may still owe a machine. */
+/** Recipes of the runtime and of every receipt that may still owe a machine, and the snapshots. */
 const readOwned = Effect.fnUntraced(function* (project: ProjectId) {
   const runtimes = yield* RuntimeStore
   const rows = yield* OperationRows
   const projects = yield* HostProjects
+  const copies = yield* SnapshotRows
   return yield* runtimes
     .snapshot("removal.inspect", (store) =>
       Effect.gen(function* () {
@@ -43,6 +46,7 @@ const readOwned = Effect.fnUntraced(function* (project: ProjectId) {
         const runtime = yield* store.runtime(project)
         const live = yield* rows.live(project)
         const owing = yield* rows.owing(project)
+        const absences = yield* rows.absences(project)
         const recipes: Array<MachineRecipe> = []
         for (const recipe of [
           Option.getOrUndefined(runtime)?.recipe,
@@ -50,16 +54,17 @@ const readOwned = Effect.fnUntraced(function* (project: ProjectId) {
         ]) {
           if (recipe !== null && recipe !== undefined) recipes.push(recipe)
         }
-        return { deletion, runtime, live, recipes }
+        const snapshots = yield* copies.ofProject(project)
+        return { absences, deletion, runtime, live, recipes, snapshots }
       })
     )
     .pipe(Effect.catchDefect(() => Effect.fail(new MetadataUnreadable({ project }))))
 })
 
-const describe = Effect.fnUntraced(function* (project: ProjectId, recipes: ReadonlyArray<MachineRecipe>) {
+const describe = Effect.fnUntraced(function* (project: ProjectId, owned: Owned) {
   const disks = yield* Disks
   const sandboxes = yield* SandboxPaths
-  return describeRecipes(recipes, { storageRoot: disks.rootOf(project), sandboxPath: sandboxes.pathOf })
+  return describeOwned(owned, { storageRoot: disks.rootOf(project), sandboxPath: sandboxes.pathOf })
 })
 
 /**
@@ -67,22 +72,22 @@ const describe = Effect.fnUntraced(function* (project: ProjectId, recipes: Reado
  * must not admit the deletion. No machine is asked, and what was never provisioned has no paths.
  */
 export const describeProjectRemoval = Effect.fn("removal.describe")(function* (project: ProjectId) {
-  const { live, recipes } = yield* readOwned(project)
-  if (isUndescribed(live)) return yield* new MetadataBusy({ project })
-  return yield* describe(project, recipes)
+  const { live, ...owned } = yield* readOwned(project)
+  if (isUndescribed(live, owned.snapshots)) return yield* new MetadataBusy({ project })
+  return yield* describe(project, owned)
 })
 
 /**
  * Lets a destructive step begin, or refuses: the host's record must admit the storage phase, and every path must be
- * among the confirmed ones. Answers what is to be removed.
+ * among the confirmed ones. Answers what is still to be removed, what was confirmed, and the proofs so far.
  */
 export const verifyRemoval = Effect.fn("removal.verify")(function* (project: ProjectId) {
-  const { deletion, recipes, runtime } = yield* readOwned(project)
+  const { absences, deletion, recipes, runtime, snapshots } = yield* readOwned(project)
   const missing = missingCondition(deletion, storageParticipant)
   if (missing !== undefined) return yield* new RemovalNotAdmitted({ project, missing })
-  const description = yield* describe(project, recipes)
+  const description = yield* describe(project, { recipes, snapshots })
   const confirmed = Option.match(deletion, { onNone: () => [], onSome: (record) => record.confirmedPaths })
   const paths = unconfirmedPaths(description, confirmed)
   if (paths.length > 0) return yield* new ConfirmationNeeded({ project, paths })
-  return { description, recipes, runtime }
+  return { absences, confirmed, recipes, runtime, snapshots }
 })

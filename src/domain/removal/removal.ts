@@ -35,7 +35,8 @@ export class RemovalFailed extends Schema.TaggedError<RemovalFailed>()("RemovalF
 /** Why the queued operations of a Project that is being deleted give way. */
 export const supersededByRemoval = {
   code: "superseded_by_removal",
-  text: "the project is being deleted"
+  text: "the project is being deleted",
+  by: "system"
 } as const
 
 type Admission =

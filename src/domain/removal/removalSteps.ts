@@ -5,32 +5,27 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { guestStopGraceMillis } from "../Bounds.ts"
-import { type AbsenceProof, describeProof } from "../guests/AbsenceProof.ts"
+import { deletionsAtOnceMax, guestStopGraceMillis } from "../Bounds.ts"
+import { describeProof } from "../guests/AbsenceProof.ts"
 import { HistoryStore } from "../history/HistoryStore.ts"
 import { RuntimeLog } from "../history/RuntimeLog.ts"
 import type { HostProjects } from "../host/Projects.ts"
 import type { SandboxId } from "../Identity.ts"
-import { finalizeProvenGone } from "../leases/settlement.ts"
-import { bindSteps, type MachineServices, quiesce, requireCarriedHere } from "../operations/machineSteps.ts"
+import { requireCarriedHere } from "../operations/machineRecipes.ts"
+import type { MachineServices } from "../operations/machineServices.ts"
 import type { Operation, OperationResult } from "../operations/Operation.ts"
 import type { OperationEvents } from "../operations/OperationEvents.ts"
 import { OperationRows } from "../operations/OperationStore.ts"
-import type {
-  ActionPlan,
-  RecordingError,
-  StepOutcome,
-  StepRecorder,
-  StepRefusal
-} from "../operations/plan.ts"
+import { type Act as StepAct, type ActionPlan, bindSteps } from "../operations/plan.ts"
 import { publishDurable } from "../operations/claims.ts"
-import { recordMachineAbsent } from "../operations/settlement.ts"
+import { deleteMachine } from "../operations/replaceSteps.ts"
+import { quiesce } from "../operations/stopSteps.ts"
 import { stopSandbox } from "../registry/lifecycle.ts"
 import { Registry } from "../registry/Registry.ts"
-import { deleteSandbox } from "../registry/removal.ts"
 import { Disks } from "../runtimes/Disks.ts"
 import type { MachineRecipe } from "../runtimes/Runtime.ts"
 import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
+import { SnapshotRows } from "../runtimes/SnapshotRows.ts"
 import { verifyRemoval } from "./inspection.ts"
 import type { SandboxPaths } from "./RemovalPlan.ts"
 import { RemovalRecords } from "./RemovalRecords.ts"
@@ -45,10 +40,7 @@ export type RemovalServices =
   | RemovalRecords
   | SandboxPaths
 
-type Act = (
-  operation: Operation,
-  recorder: StepRecorder
-) => Effect.Effect<StepOutcome, StepRefusal | RecordingError, RemovalServices>
+type Act = StepAct<RemovalServices>
 
 /** Machines of this node, each once. One that another node carries cannot be proved absent from here. */
 const machinesHere = Effect.fnUntraced(function* (
@@ -77,17 +69,11 @@ const stop: Act = Effect.fnUntraced(function* (operation, recorder) {
 
 /** Deletes one machine and answers the proof; none where its record was never admitted, so that nothing can be. */
 const proveMachineAbsent = Effect.fnUntraced(function* (operation: Operation, sandbox: SandboxId) {
-  const proof: Option.Option<AbsenceProof> = yield* deleteSandbox(sandbox, {
-    reason: "project",
-    actor: operation.requestKey
-  }).pipe(
-    Effect.asSome,
-    Effect.catchTag("SandboxNotFound", () => Effect.succeedNone)
+  const proof = yield* deleteMachine(
+    operation,
+    { sandbox },
+    { reason: "project", actor: operation.requestKey }
   )
-  if (Option.isSome(proof)) {
-    yield* recordMachineAbsent(operation.project, proof.value)
-    yield* finalizeProvenGone(proof.value)
-  }
   return Option.match(proof, {
     onNone: () => `${sandbox}: the node's registry never admitted it and has no state of it`,
     onSome: describeProof
@@ -96,7 +82,9 @@ const proveMachineAbsent = Effect.fnUntraced(function* (operation: Operation, sa
 
 const proveAll = Effect.fnUntraced(function* (operation: Operation, recipes: ReadonlyArray<MachineRecipe>) {
   const machines = yield* machinesHere(operation, recipes)
-  return yield* Effect.forEach(machines.keys(), (sandbox) => proveMachineAbsent(operation, sandbox))
+  return yield* Effect.forEach(machines.keys(), (sandbox) => proveMachineAbsent(operation, sandbox), {
+    concurrency: deletionsAtOnceMax
+  })
 })
 
 const guests: Act = Effect.fnUntraced(function* (operation) {
@@ -107,9 +95,13 @@ const guests: Act = Effect.fnUntraced(function* (operation) {
 
 const storage: Act = Effect.fnUntraced(function* (operation) {
   const disks = yield* Disks
-  const { recipes } = yield* verifyRemoval(operation.project)
+  const { recipes, snapshots } = yield* verifyRemoval(operation.project)
   for (const recipe of recipes) yield* Effect.forEach(recipe.disks, disks.remove, { discard: true })
-  if (recipes.length > 0) yield* disks.remove(disks.rootOf(operation.project))
+  for (const { path, recipe } of snapshots) {
+    yield* requireCarriedHere(operation, recipe)
+    yield* disks.remove(path)
+  }
+  if (recipes.length + snapshots.length > 0) yield* disks.remove(disks.rootOf(operation.project))
   return { flags: ["storage-removed"] }
 })
 
@@ -118,12 +110,14 @@ const clearRecords = Effect.fnUntraced(function* (operation: Operation, result: 
   const runtimes = yield* RuntimeStore
   const rows = yield* OperationRows
   const records = yield* RemovalRecords
+  const snapshots = yield* SnapshotRows
   const history = yield* HistoryStore
   const log = yield* RuntimeLog
   return yield* runtimes.transaction("removal.clearRecords", (store) =>
     Effect.gen(function* () {
       const runtime = yield* store.runtime(operation.project)
       yield* records.clearLeases(operation.project)
+      yield* snapshots.clear(operation.project)
       yield* log.clear(operation.project)
       yield* history.queueDeletion(operation.project)
       if (Option.isSome(runtime)) yield* store.remove(operation.project, runtime.value.generation)
@@ -134,10 +128,10 @@ const clearRecords = Effect.fnUntraced(function* (operation: Operation, result: 
 })
 
 const records: Act = Effect.fnUntraced(function* (operation) {
-  const { description, recipes } = yield* verifyRemoval(operation.project)
-  // Said again from the tombstones, so that a receipt settled after a restart has every proof.
-  const proofs = yield* proveAll(operation, recipes)
-  yield* publishDurable(yield* clearRecords(operation, { paths: description.paths, proofs }))
+  const { absences, confirmed, recipes } = yield* verifyRemoval(operation.project)
+  // Of machines that receipts do not owe any more they keep the proof; the others' are said again from the tombstones.
+  const proofs = new Set([...absences, ...(yield* proveAll(operation, recipes))])
+  yield* publishDurable(yield* clearRecords(operation, { paths: confirmed.toSorted(), proofs: [...proofs] }))
   return {}
 })
 

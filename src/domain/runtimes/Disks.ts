@@ -1,6 +1,7 @@
 /**
  * Port of the disk directories that runtimes own: they outlive a guest's private state and are removed only by the
- * storage step of a confirmed deletion. Every path is canonical and lies below the storage root that the adapter
+ * storage step of a confirmed deletion, and by a restore behind the proof that their machine is gone. Snapshots lie beside
+ * them. Every path is canonical and lies below the storage root that the adapter
  * was made with; a path that does not is a defect of ours and is never touched.
  */
 import * as Context from "effect/Context"

@@ -47,6 +47,8 @@ export interface RuntimeStatements<E> {
       readonly generation: Generation
       readonly desired: RuntimeDesired
       readonly observedMeanwhile: RuntimeObserved | null
+      /** Whether somebody asked for it: then the count of automatic recoveries begins anew. */
+      readonly isManual: boolean
     }
   ) => Effect.Effect<boolean, E>
   /** Records what was seen; false when the machine was replaced meanwhile, and nothing is written. */

@@ -75,3 +75,11 @@ export const ago = (thenMillis: number, nowMillis: number): string => {
   const found = ageUnits.find(([unitSeconds]) => seconds >= unitSeconds)
   return found === undefined ? "now" : `${Math.floor(seconds / found[0])} ${found[1]} ago`
 }
+
+/** A figure of a metric in its own unit; one that was never measured is unknown. */
+export const figure = (metric: string, value: number | null): string => {
+  const name = metric === "cpu_usec" ? "cpu" : metric.replace(/_bytes$/, "")
+  if (value === null) return `${name} unknown`
+  if (metric === "cpu_usec") return `${name} ${(value / 1_000_000).toFixed(2)} s`
+  return metric.endsWith("_bytes") ? `${name} ${bytes(value)}` : `${name} ${value}`
+}

@@ -2,7 +2,7 @@
  * The guest's init and agent: one POSIX shell script, mounted read-only, that takes orders by lines over two pipes.
  * What it says about an execution is a claim of the guest; life, limits and absence are never taken from it.
  *
- *     in   ping ID | exec ID | term            out   pong ID KEEPER | started ID PID | done ID STATUS
+ *     in   ping ID | exec ID | term            out   pong ID KEEPER | started ID PID | begun ID | done ID STATUS
  *          signal ID NAME                                  signalled ID STATUS
  *          main PID | quit STATUS (from the keeper of the main command)
  *
@@ -43,7 +43,7 @@ if [ "$1" = run ]; then
   exec 5>"$h/$3.out" 6>"$h/$3.err" 2>&6
   if [ -e "$h/$3.in" ]; then exec <"$h/$3.in"; else exec </dev/null; fi
   (
-    exec >&5 4>&- 5>&- 6>&-
+    exec >&5 5>&- 6>&-
     . ${agentMount}/environment
     . "${agentMount}/$3.sh"
   )
@@ -164,6 +164,12 @@ export const commandScript = (options: {
     `cd ${quote(options.workingDirectory)} || exit 126\n`,
     `exec ${options.argv.map(quote).join(" ")}\n`
   ].join("")
+
+/**
+ * The same for a runner, which has said before that the script is open: its file, which holds the environment, can go.
+ */
+export const runnerScript = (channel: string, options: Parameters<typeof commandScript>[0]): string =>
+  `printf 'begun %s\\n' ${quote(channel)} >&4; exec 4>&-\n${commandScript(options)}`
 
 /** Users that the guest's programs can look up: its own, and nobody for what belongs to others. */
 export const accountFiles = (innerUserId: number): { readonly passwd: string; readonly group: string } => ({

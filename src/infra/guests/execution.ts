@@ -13,12 +13,19 @@ import * as Bounds from "../../domain/Bounds.ts"
 import { ExecutionEvent, type GuestCommand } from "../../domain/guests/GuestSpec.ts"
 import type { GuestFailure } from "../../domain/guests/GuestSupervisor.ts"
 import { errorName } from "../filesystem/privateFiles.ts"
-import { commandScript, isEnvironmentName } from "./agentScript.ts"
+import { isEnvironmentName, runnerScript } from "./agentScript.ts"
 import { type ExecutionOutputs, openOutputs } from "./executionOutputs.ts"
 import { writeGuestFile } from "./guestFile.ts"
 import { isAlive } from "./kernel.ts"
 import { waitUntil } from "./waiting.ts"
-import { type ExecutionDesk, executionFailure, releaseRunner, type Runner, takeRunner } from "./runners.ts"
+import {
+  type ExecutionDesk,
+  executionFailure,
+  releaseRunner,
+  removeHanded,
+  type Runner,
+  takeRunner
+} from "./runners.ts"
 
 type Events = Queue.Queue<ExecutionEvent, GuestFailure | Cause.Done>
 
@@ -60,7 +67,7 @@ const hand = (
   events: Events
 ): ExecutionOutputs => {
   const { owner } = desk.link
-  writeGuestFile(runner.files.script, commandScript(command), { owner })
+  writeGuestFile(runner.files.script, runnerScript(runner.channel, command), { owner })
   if (command.standardInput !== null) writeGuestFile(runner.files.input, command.standardInput, { owner })
   return openOutputs({ output: runner.files.output, errors: runner.files.errors, events })
 }
@@ -160,6 +167,7 @@ export const executeAt = (
       })
       const runner = yield* acquireRunner(desk)
       const run = yield* acquireRun(desk, runner, command)
+      yield* Effect.forkScoped(removeHanded(runner))
       yield* Effect.forkScoped(supervise(run, command.timeoutMillis))
       // Not beside the command's own start: a short one is over before the next one's runner is begun.
       yield* Effect.forkScoped(Effect.delay(desk.runners.refill, Bounds.executionRunnersDelayMillis))

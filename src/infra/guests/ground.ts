@@ -21,7 +21,7 @@ import type { CgroupLayout } from "./cgroups.ts"
 import { endFormerExecutions } from "./executionBond.ts"
 import { gatherFacts } from "./facts.ts"
 import { folderOf, type SandboxFolder } from "./folders.ts"
-import { closeDesk, type ExecutionDesk, openDesk } from "./runners.ts"
+import { closeDesk, type ExecutionDesk, openDesk, removeFormerHanded } from "./runners.ts"
 import type { LaunchKit } from "./launchKits.ts"
 import type { LaunchShell } from "./launchShell.ts"
 import type { Stock } from "./stock.ts"
@@ -148,6 +148,9 @@ const adopt = (ground: Ground, identity: GuestIdentity): Effect.Effect<Execution
       return yield* guestFailure(sandbox, "ping", "the guest's agent does not answer")
     }
     yield* endFormerExecutions(identity, keeper)
+    yield* attempt(sandbox, "remove what former commands were handed", () =>
+      removeFormerHanded(folderIn(ground, sandbox).agent)
+    )
     return keepDesk(ground, openDesk(link))
   })
 

@@ -22,8 +22,11 @@ export interface RunnerFiles {
 }
 
 export interface Runner {
+  readonly channel: string
   readonly bond: ExecutionBond
   readonly files: RunnerFiles
+  /** Its word that it has opened what it was handed. */
+  readonly begun: ExpectedAnswer
   /** Its word about the command's status. */
   readonly done: ExpectedAnswer
 }
@@ -83,8 +86,33 @@ const makeRunner = (link: AgentLink): Effect.Effect<Runner, GuestFailure> =>
     const bond = runner === undefined ? undefined : yield* bindRunner(link.identity, channel, runner)
     if (bond === undefined)
       return yield* executionFailure(link, "the command's runner ended before it could be bound")
-    return { bond, files: filesOf(link, channel), done: link.expect("done", channel) }
+    return {
+      channel,
+      bond,
+      files: filesOf(link, channel),
+      begun: link.expect("begun", channel),
+      done: link.expect("done", channel)
+    }
   }).pipe(Effect.uninterruptible)
+
+/**
+ * Removes what a command was handed, its environment and its input, as soon as its runner has them open: they are
+ * secrets of the caller's, and a command may run for long. Source: SP-TX-11.
+ */
+export const removeHanded = (runner: Runner): Effect.Effect<void> =>
+  Effect.map(runner.begun.wordsWithin(null), () => {
+    for (const path of [runner.files.script, runner.files.input]) Files.rmSync(path, { force: true })
+  })
+
+/** Names of the files that a command of a former daemon was handed. */
+const handedPattern = /^x[0-9a-f]+-\d+\.(sh|in)$/
+
+/** Removes what former daemons handed to commands and did not come to remove. */
+export const removeFormerHanded = (agentDirectory: string): void => {
+  for (const name of Files.readdirSync(agentDirectory)) {
+    if (handedPattern.test(name)) Files.rmSync(Path.join(agentDirectory, name), { force: true })
+  }
+}
 
 /** Removes what a runner has on disk. */
 export const removeFiles = (runner: Runner): void => {
@@ -93,6 +121,7 @@ export const removeFiles = (runner: Runner): void => {
 
 /** Gives a runner's group up, now or when its background processes have ended. */
 export const releaseRunner = (desk: Pick<ExecutionDesk, "leftGroups">, runner: Runner): void => {
+  runner.begun.giveUp()
   runner.done.giveUp()
   removeFiles(runner)
   const left = runner.bond.release()

@@ -18,9 +18,10 @@ import {
   environmentValueBytesMax,
   executionTimeoutMillisMax
 } from "../../domain/Bounds.ts"
+import { Metric, Resolution } from "../../domain/history/History.ts"
 import type { Caller } from "../../domain/host/Accounts.ts"
 import { nameFault } from "../../domain/host/ProjectStore.ts"
-import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
+import { Generation, LeaseId, OperationId, ProjectId, RequestKey, SnapshotId } from "../../domain/Identity.ts"
 import { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
 import { apiErrors } from "./ApiErrors.ts"
 import {
@@ -28,10 +29,13 @@ import {
   DeletionView,
   DoctorView,
   ExecutionLine,
+  ExecutionView,
   HealthView,
   HistoryView,
   OperationView,
+  OperationWhyView,
   ProjectView,
+  SnapshotView,
   StatusView
 } from "./Views.ts"
 
@@ -77,6 +81,14 @@ export const OperationRequest = Schema.Struct({
   parameters: Schema.optionalKey(OperationParameters)
 })
 
+/** Making a snapshot of that name, or restoring it. The name is never part of a path, since `..` is one. */
+export const SnapshotRequest = Schema.Struct({
+  snapshot: SnapshotId,
+  requestId: RequestKey,
+  expectedGeneration: Schema.optionalKey(Generation)
+})
+export type SnapshotRequest = typeof SnapshotRequest.Type
+
 export const ExecutionRequest = Schema.Struct({
   argv: Schema.NonEmptyArray(boundedText(argvItemBytesMax, "an argument")).check(
     Schema.isMaxLength(argvItemsMax)
@@ -98,6 +110,14 @@ export const ExecutionRequest = Schema.Struct({
 export type ExecutionRequest = typeof ExecutionRequest.Type
 
 const inProject = { project: ProjectReference }
+
+/** Which buckets of a history are asked for. Source: SP-RES. */
+export const HistoryQuery = {
+  metric: Schema.optionalKey(Metric),
+  resolution: Schema.optionalKey(Resolution),
+  fromMillis: Schema.optionalKey(Schema.Int),
+  toMillis: Schema.optionalKey(Schema.Int)
+}
 
 class SystemGroup extends HttpApiGroup.make("system").add(
   HttpApiEndpoint.get("health", "/health", { success: HealthView }),
@@ -125,7 +145,12 @@ class ProjectsGroup extends HttpApiGroup.make("projects").add(
     success: DeletionView
   }),
   HttpApiEndpoint.get("status", "/projects/:project/status", { params: inProject, success: StatusView }),
-  HttpApiEndpoint.get("history", "/projects/:project/history", { params: inProject, success: HistoryView })
+  /** Without a resolution both; from and before moments since the epoch, by default all that is kept. */
+  HttpApiEndpoint.get("history", "/projects/:project/history", {
+    params: inProject,
+    query: HistoryQuery,
+    success: HistoryView
+  })
 ) {}
 
 class OperationsGroup extends HttpApiGroup.make("operations").add(
@@ -134,7 +159,22 @@ class OperationsGroup extends HttpApiGroup.make("operations").add(
     payload: OperationRequest,
     success: OperationView.pipe(HttpApiSchema.status(202))
   }),
+  /** One page, newest first, of those older than the given one; an empty page is the end. */
+  HttpApiEndpoint.get("list", "/projects/:project/operations", {
+    params: inProject,
+    query: { before: Schema.optionalKey(OperationId) },
+    success: Schema.Array(OperationView)
+  }),
   HttpApiEndpoint.get("get", "/operations/:id", { params: { id: OperationId }, success: OperationView }),
+  /** Takes a queued operation back; one that is superseded already is answered as it is. Source: FC-06. */
+  HttpApiEndpoint.post("supersede", "/operations/:id/supersede", {
+    params: { id: OperationId },
+    success: OperationView
+  }),
+  HttpApiEndpoint.get("why", "/operations/:id/why", {
+    params: { id: OperationId },
+    success: OperationWhyView
+  }),
   /** The operation as it is now and at every change, until it has settled; then the stream ends. */
   HttpApiEndpoint.get("events", "/operations/:id/events", {
     params: { id: OperationId },
@@ -155,8 +195,44 @@ class ExecutionsGroup extends HttpApiGroup.make("executions").add(
   })
 ) {}
 
+class SnapshotsGroup extends HttpApiGroup.make("snapshots").add(
+  HttpApiEndpoint.get("list", "/projects/:project/snapshots", {
+    params: inProject,
+    success: Schema.Array(SnapshotView)
+  }),
+  HttpApiEndpoint.post("create", "/projects/:project/snapshots", {
+    params: inProject,
+    payload: SnapshotRequest,
+    success: OperationView.pipe(HttpApiSchema.status(202))
+  }),
+  HttpApiEndpoint.post("restore", "/projects/:project/snapshots/restore", {
+    params: inProject,
+    payload: SnapshotRequest,
+    success: OperationView.pipe(HttpApiSchema.status(202))
+  }),
+  /** Removes one; it is gone when this answers. */
+  HttpApiEndpoint.delete("remove", "/projects/:project/snapshots", {
+    params: inProject,
+    query: { snapshot: SnapshotId },
+    success: HttpApiSchema.NoContent
+  })
+) {}
+
+class LeasesGroup extends HttpApiGroup.make("leases").add(
+  /** What runs inside the Project's guest now, the oldest first. */
+  HttpApiEndpoint.get("list", "/projects/:project/leases", {
+    params: inProject,
+    success: Schema.Array(ExecutionView)
+  }),
+  /** Asks for the cancellation of all of them, and answers those that have yet to end. */
+  HttpApiEndpoint.delete("cancel", "/projects/:project/leases", {
+    params: inProject,
+    success: Schema.Array(ExecutionView)
+  })
+) {}
+
 export class Api extends HttpApi.make("holdfast")
-  .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup)
+  .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup, SnapshotsGroup, LeasesGroup)
   .middleware(Identified)
   .middleware(Decoded)
   .annotate(HttpApi.ParseOptions, { onExcessProperty: "error", errors: "all" })

@@ -2,15 +2,17 @@
  * What the daemon can tell about itself and the machine that it runs on, as checks. The port is filled by whoever
  * composes the daemon; `layer` here looks at the registry, the database and the supervisor that was chosen.
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { systemCheckMillisMax } from "../../domain/Bounds.ts"
+import { sweepSilentMillisMax, systemCheckMillisMax } from "../../domain/Bounds.ts"
 import type { GuestCapabilities } from "../../domain/guests/GuestSpec.ts"
 import { GuestSupervisor } from "../../domain/guests/GuestSupervisor.ts"
 import { OperationStore } from "../../domain/operations/OperationStore.ts"
 import { Registry } from "../../domain/registry/Registry.ts"
+import { isWhollyFailed, reportText, type SweepReport, SweepReports } from "../../domain/SweepReports.ts"
 import type { CheckView } from "./Views.ts"
 
 export class SystemChecks extends Context.Service<
@@ -80,16 +82,39 @@ export const capabilityChecks = (capabilities: GuestCapabilities): ReadonlyArray
   ok("proof", `absence is proved by ${capabilities.proof}`)
 ]
 
+/**
+ * What the newest pass of a sweep says: failed where nothing of it was done, a warning where some of it failed, or where
+ * it has been silent for long. Pure. Source: FC-05.
+ */
+export const sweepCheck = (report: SweepReport, nowMillis: number): CheckView => {
+  const name = `sweep of ${report.sweep}`
+  const detail = reportText(report)
+  if (isWhollyFailed(report)) {
+    return { name, state: "failed", detail, advice: "see the daemon's log; the next pass tries again" }
+  }
+  if (report.failed > 0) return lacking(name, detail, "see the daemon's log; the next pass tries again")
+  return nowMillis - report.atMillis > sweepSilentMillisMax
+    ? lacking(name, `${detail}; silent since`, "see the daemon's log for what the sweep waits for")
+    : ok(name, detail)
+}
+
+const sweepChecks = Effect.gen(function* () {
+  const reports = yield* (yield* SweepReports).all
+  const nowMillis = yield* Clock.currentTimeMillis
+  return reports.map((report) => sweepCheck(report, nowMillis))
+})
+
 /** Checks over the daemon's own parts. */
 export const layer = (options: {
   readonly version: string
-}): Layer.Layer<SystemChecks, never, Registry | OperationStore | GuestSupervisor> =>
+}): Layer.Layer<SystemChecks, never, Registry | OperationStore | GuestSupervisor | SweepReports> =>
   Layer.effect(
     SystemChecks,
     Effect.gen(function* () {
       const registry = yield* Registry
       const operations = yield* OperationStore
       const supervisor = yield* GuestSupervisor
+      const reports = yield* SweepReports
       return {
         version: options.version,
         node: registry.node,
@@ -105,8 +130,11 @@ export const layer = (options: {
             operations.claimed({ node: registry.node, afterRow: 0, limit: 1 }),
             () => "answers",
             "see why the database does not answer; work goes on when it does"
-          )
-        ]),
+          ),
+          Effect.provideService(sweepChecks, SweepReports, reports)
+        ]).pipe(
+          Effect.map(([registryCheck, databaseCheck, sweeps]) => [registryCheck, databaseCheck, ...sweeps])
+        ),
         doctor: Effect.sync(() => capabilityChecks(supervisor.capabilities))
       }
     })

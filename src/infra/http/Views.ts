@@ -3,10 +3,13 @@
  * environment, a token, a claimant's process or a stored recipe; times are milliseconds since the epoch.
  */
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import { ExecutionEvent, SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import { Initiator } from "../../domain/host/Accounts.ts"
-import { Generation, LeaseId, OperationId, ProjectId, RequestKey } from "../../domain/Identity.ts"
+import { Generation, LeaseId, OperationId, ProjectId, RequestKey, SnapshotId } from "../../domain/Identity.ts"
 import { OperationAction, OperationState } from "../../domain/operations/Operation.ts"
+import { SnapshotState } from "../../domain/runtimes/SnapshotRows.ts"
+import { operationWhySteps } from "../../domain/operations/why.ts"
 import { RuntimeDesired, RuntimeObserved } from "../../domain/runtimes/Runtime.ts"
 import { MetricReading } from "../../domain/sampling/MetricReading.ts"
 
@@ -58,18 +61,31 @@ export const DeletionView = Schema.Struct({
   completedSteps: Schema.Array(Schema.String),
   confirmedPaths: Schema.Array(Schema.String),
   proofs: Schema.Array(Schema.String),
-  failureCode: Schema.NullOr(Schema.String)
+  failureCode: Schema.NullOr(Schema.String),
+  /** It has stopped so often that somebody has to look at it; it is tried on, less often. Source: FC-09. */
+  needsOperator: Schema.Boolean
 })
 export type DeletionView = typeof DeletionView.Type
+
+/** What a live operation waits for: one sentence, since when, and the kind of thing. Source: FC-06. */
+export const WaitingView = Schema.Struct({
+  kind: Schema.Literals(["node", "operations", "place"]),
+  for: Schema.String,
+  sinceMillis: Schema.Int
+})
+export type WaitingView = typeof WaitingView.Type
 
 export const OperationView = Schema.Struct({
   id: OperationId,
   project: ProjectId,
   action: OperationAction,
   requestId: RequestKey,
+  /** Of the machine that it works on; of its new machine, once that has taken the old one's place. */
   generation: Generation,
   initiator: Initiator,
   state: OperationState,
+  /** Null while somebody carries it out, and once it is settled. */
+  waiting: Schema.NullOr(WaitingView),
   step: Schema.NullOr(Schema.String),
   /** 0 to 1, by the weights of the steps. */
   fraction: Schema.Finite,
@@ -78,10 +94,27 @@ export const OperationView = Schema.Struct({
     Schema.Struct({ paths: Schema.Array(Schema.String), proofs: Schema.Array(Schema.String) })
   ),
   error: Schema.NullOr(Schema.Struct({ code: Schema.String, message: Schema.String })),
+  /** Id of the account that superseded it, or `system`. Source: FC-22. */
+  supersededBy: Schema.NullOr(Schema.String),
   createdAtMillis: Schema.Int,
   settledAtMillis: Schema.NullOr(Schema.Int)
 })
 export type OperationView = typeof OperationView.Type
+
+/** Why an operation is what it is, from the request to its end. Source: BX-02. */
+export const OperationWhyView = Schema.Struct({
+  operation: OperationId,
+  steps: Schema.Array(
+    Schema.Struct({
+      step: Schema.Literals(operationWhySteps),
+      atMillis: Schema.NullOr(Schema.Int),
+      actor: Schema.NullOr(Schema.String),
+      told: Schema.String,
+      facts: Schema.Record(Schema.String, Schema.Union([Schema.String, Schema.Finite]))
+    })
+  )
+})
+export type OperationWhyView = typeof OperationWhyView.Type
 
 export const RuntimeView = Schema.Struct({
   generation: Generation,
@@ -99,6 +132,30 @@ export const RuntimeView = Schema.Struct({
   processesMax: Schema.NullOr(Schema.Int)
 })
 export type RuntimeView = typeof RuntimeView.Type
+
+/** A copy of a workspace. `bytes` are those of the disk, null while the copy is made; where it lies is not told. */
+export const SnapshotView = Schema.Struct({
+  id: SnapshotId,
+  state: SnapshotState,
+  bytes: Schema.NullOr(Schema.Int),
+  /** Of the machine whose workspace it is. */
+  generation: Generation,
+  operation: OperationId,
+  createdAtMillis: Schema.Int
+})
+export type SnapshotView = typeof SnapshotView.Type
+
+/**
+ * The runtime as the plugin's own route shows it: one snapshot of what is stored. No machine was asked, so it does not
+ * say who carries the guest. Source: SP-HTTP-03.
+ */
+export const EnvironmentView = Schema.Struct({
+  project: ProjectId,
+  runtime: Schema.NullOr(Schema.Struct(Struct.omit(RuntimeView.fields, ["carriedBy"]))),
+  liveOperation: Schema.NullOr(OperationView),
+  operations: Schema.Array(OperationView)
+})
+export type EnvironmentView = typeof EnvironmentView.Type
 
 /** Something that runs in the guest now: its execution lease. */
 export const ExecutionView = Schema.Struct({

@@ -8,7 +8,7 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import { executionTimeoutMillisMax } from "../../domain/Bounds.ts"
 import { GuestCommand } from "../../domain/guests/GuestSpec.ts"
 import type { LeaseId } from "../../domain/Identity.ts"
-import { requestCancel } from "../../domain/leases/cancellation.ts"
+import { cancelExecutionFor } from "../../domain/leases/cancellation.ts"
 import { runCommand } from "../../domain/operations/runCommand.ts"
 import { answering, resolveProject } from "./access.ts"
 import { Api, CurrentCaller, type ExecutionRequest } from "./Api.ts"
@@ -27,7 +27,7 @@ export const commandOf = (request: ExecutionRequest): GuestCommand =>
   })
 
 const cancel = Effect.fnUntraced(function* (id: LeaseId) {
-  yield* answering(requestCancel(id))
+  yield* answering(cancelExecutionFor(yield* CurrentCaller, id))
 })
 
 export const layer = HttpApiBuilder.group(Api, "executions", (handlers) =>

@@ -7,12 +7,21 @@ import type * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { Api } from "./Api.ts"
 import { layer as layerExecutions } from "./executionHandlers.ts"
+import { layer as layerLeases } from "./leaseHandlers.ts"
 import { layerDecoded } from "./middleware.ts"
 import { layer as layerOperations } from "./operationHandlers.ts"
 import { layer as layerProjects } from "./projectHandlers.ts"
+import { layer as layerSnapshots } from "./snapshotHandlers.ts"
 import { layer as layerSystem } from "./systemHandlers.ts"
 
-const layerGroups = Layer.mergeAll(layerSystem, layerProjects, layerOperations, layerExecutions)
+const layerGroups = Layer.mergeAll(
+  layerSystem,
+  layerProjects,
+  layerOperations,
+  layerExecutions,
+  layerSnapshots,
+  layerLeases
+)
 
 type Open<R> =
   | HttpRouter.Request.Without<R>

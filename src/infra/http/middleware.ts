@@ -14,6 +14,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import { refusedFieldCharactersMax, refusedFieldsNamedMax, requestBodyBytesMax } from "../../domain/Bounds.ts"
 import type { Caller } from "../../domain/host/Accounts.ts"
 import { CurrentCaller, Decoded, Identified } from "./Api.ts"
+import { RouteCaller } from "./RouteCaller.ts"
 import { type ApiError, InvalidRequest, NotFound } from "./ApiErrors.ts"
 import { internalError } from "./refusals.ts"
 
@@ -21,8 +22,11 @@ import { internalError } from "./refusals.ts"
  * Everybody who can reach the socket is the local administrator: the socket has mode 0600 and belongs to the
  * daemon's user, so the kernel has verified the caller already.
  */
-export const layerLocalCaller = (caller: Caller): Layer.Layer<Identified> =>
-  Layer.succeed(Identified, (handler) => Effect.provideService(handler, CurrentCaller, caller))
+export const layerLocalCaller = (caller: Caller): Layer.Layer<Identified | RouteCaller> =>
+  Layer.merge(
+    Layer.succeed(Identified, (handler) => Effect.provideService(handler, CurrentCaller, caller)),
+    Layer.succeed(RouteCaller, Effect.succeedSome(caller))
+  )
 
 const leafText = (issue: SchemaIssue.Leaf): string => {
   switch (issue._tag) {
@@ -38,21 +42,22 @@ const leafText = (issue: SchemaIssue.Leaf): string => {
 const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1({ leafHook: leafText })
 
 /** The refused fields with what was expected of each; never what was sent. */
-export const refusedFields = (
-  error: HttpApiError.HttpApiSchemaError
-): ReadonlyArray<readonly [string, string]> =>
-  formatIssues(error.cause.issue)
+const fieldsOf = (issue: SchemaIssue.Issue): ReadonlyArray<readonly [string, string]> =>
+  formatIssues(issue)
     .issues.slice(0, refusedFieldsNamedMax)
     .map(
       ({ path, message }) =>
         [(path ?? []).map(String).join(".").slice(0, refusedFieldCharactersMax), message] as const
     )
 
-const refusedRequest = (error: HttpApiError.HttpApiSchemaError): ApiError => {
-  if (error.kind === "Params") {
-    return new NotFound({ code: "not_found", message: "nothing has that name or id", details: {} })
-  }
-  const fields = refusedFields(error)
+/** What the schema of an endpoint refused, by field. */
+export const refusedFields = (
+  error: HttpApiError.HttpApiSchemaError
+): ReadonlyArray<readonly [string, string]> => fieldsOf(error.cause.issue)
+
+/** The 400 that names each refused field. */
+export const refusalOfIssue = (issue: SchemaIssue.Issue): ApiError => {
+  const fields = fieldsOf(issue)
   const told = fields
     .map(([field, why]) => (field === "" ? `the body: ${why}` : `${field}: ${why}`))
     .join("; ")
@@ -62,6 +67,11 @@ const refusedRequest = (error: HttpApiError.HttpApiSchemaError): ApiError => {
     details: { fields: fields.map(([field]) => field) }
   })
 }
+
+const refusedRequest = (error: HttpApiError.HttpApiSchemaError): ApiError =>
+  error.kind === "Params"
+    ? new NotFound({ code: "not_found", message: "nothing has that name or id", details: {} })
+    : refusalOfIssue(error.cause.issue)
 
 /** A request that the schemas refuse is the caller's fault; an answer that they refuse is ours. */
 export const layerDecoded: Layer.Layer<Decoded> = HttpApiMiddleware.layerSchemaErrorTransform(

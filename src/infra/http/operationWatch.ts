@@ -9,6 +9,7 @@ import { operationWatchMillis } from "../../domain/Bounds.ts"
 import { type Operation, settledStates } from "../../domain/operations/Operation.ts"
 import { OperationEvents } from "../../domain/operations/OperationEvents.ts"
 import { OperationStore } from "../../domain/operations/OperationStore.ts"
+import { operationViews } from "./operationViews.ts"
 import { operationView } from "./present.ts"
 import { ServerStopping } from "./socketServer.ts"
 import type { OperationView } from "./Views.ts"
@@ -19,7 +20,15 @@ const sameState = (one: OperationView, other: OperationView): boolean =>
   one.state === other.state &&
   one.step === other.step &&
   one.fraction === other.fraction &&
-  one.message === other.message
+  one.message === other.message &&
+  one.waiting?.for === other.waiting?.for
+
+/** A look into the queue that fails shows the operation as if it waited for nothing; the next one makes up for it. */
+const shown = (operation: Operation) =>
+  operationViews([operation]).pipe(
+    Effect.map(([view]) => view ?? operationView(operation)),
+    Effect.orElseSucceed(() => operationView(operation))
+  )
 
 /**
  * The row now and after every change, until it has settled. Reads again at each signal of this process and every
@@ -40,7 +49,7 @@ export const watchOperation = (first: Operation) =>
       )
       return Stream.concat(Stream.succeed(first), later).pipe(
         Stream.takeUntil(isSettled),
-        Stream.map(operationView),
+        Stream.mapEffect(shown),
         Stream.changesWith(sameState),
         Stream.interruptWhen(stopping.await)
       )

@@ -2,23 +2,31 @@
  * From the domain's models to what the API shows. Pure. What a view leaves out (recipes, parameters, accounts,
  * claimants, processes) leaves no other way either.
  */
+import * as Option from "effect/Option"
+import * as Struct from "effect/Struct"
 import type { SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import type { NodeCapacity, NodeCharges } from "../../domain/registry/Registry.ts"
-import type { DeletionRecord } from "../../domain/host/DeletionStore.ts"
+import { type DeletionRecord, needsOperator } from "../../domain/host/DeletionStore.ts"
 import type { Project } from "../../domain/host/ProjectStore.ts"
 import type { HistoryPoint } from "../../domain/history/History.ts"
 import type { ObservedLease } from "../../domain/leases/Lease.ts"
-import type { Operation } from "../../domain/operations/Operation.ts"
+import type { ProjectId } from "../../domain/Identity.ts"
+import { machineGenerationOf, type Operation } from "../../domain/operations/Operation.ts"
+import type { Overview } from "../../domain/operations/OperationStore.ts"
+import { type QueueSight, waitingOf } from "../../domain/operations/waiting.ts"
 import type { Runtime } from "../../domain/runtimes/Runtime.ts"
+import type { Snapshot } from "../../domain/runtimes/SnapshotRows.ts"
 import type {
   BucketView,
   ChargesView,
   DeletionView,
+  EnvironmentView,
   ExecutionView,
   HistoryView,
   OperationView,
   ProjectView,
-  RuntimeView
+  RuntimeView,
+  SnapshotView
 } from "./Views.ts"
 
 export const projectView = (project: Project): ProjectView => ({
@@ -36,18 +44,26 @@ export const deletionView = (record: DeletionRecord): DeletionView => ({
   completedSteps: record.completedSteps,
   confirmedPaths: record.confirmedPaths,
   proofs: record.proofs,
-  failureCode: record.failureCode
+  failureCode: record.failureCode,
+  needsOperator: needsOperator(record)
 })
 
-/** A receipt as its readers see it. */
-export const operationView = (operation: Operation): OperationView => ({
+/** A receipt as its readers see it, with what a live one waits for. */
+export const operationView = (
+  operation: Operation,
+  sights: ReadonlyArray<QueueSight> = []
+): OperationView => ({
   id: operation.id,
   project: operation.project,
   action: operation.action,
   requestId: operation.requestKey,
-  generation: operation.generation,
+  generation: machineGenerationOf(operation),
   initiator: operation.initiator,
   state: operation.state,
+  waiting: waitingOf(
+    operation,
+    sights.find((sight) => sight.operation === operation.id)
+  ),
   step: operation.step,
   fraction: operation.fraction,
   message: operation.message,
@@ -55,6 +71,7 @@ export const operationView = (operation: Operation): OperationView => ({
     operation.result === null ? null : { paths: operation.result.paths, proofs: operation.result.proofs },
   error:
     operation.errorCode === null ? null : { code: operation.errorCode, message: operation.errorText ?? "" },
+  supersededBy: operation.supersededBy,
   createdAtMillis: operation.createdAtMillis,
   settledAtMillis: operation.settledAtMillis
 })
@@ -72,6 +89,28 @@ export const runtimeView = (runtime: Runtime, carriedBy: SupervisorKind | null):
   cpuMillis: runtime.recipe?.cpuMillis ?? null,
   memoryBytes: runtime.recipe?.memoryBytes ?? null,
   processesMax: runtime.recipe?.processesMax ?? null
+})
+
+export const snapshotView = (snapshot: Snapshot): SnapshotView => ({
+  id: snapshot.id,
+  state: snapshot.state,
+  bytes: snapshot.bytes,
+  generation: snapshot.generation,
+  operation: snapshot.operation,
+  createdAtMillis: snapshot.createdAtMillis
+})
+
+/** The same of one snapshot, without anybody having looked at the machine. */
+export const environmentView = (
+  project: ProjectId,
+  { live, newest, runtime, sights }: Overview & { readonly sights: ReadonlyArray<QueueSight> }
+): EnvironmentView => ({
+  project,
+  runtime: Option.getOrNull(
+    Option.map(runtime, (stored) => Struct.omit(runtimeView(stored, null), ["carriedBy"]))
+  ),
+  liveOperation: Option.getOrNull(Option.map(live, (operation) => operationView(operation, sights))),
+  operations: newest.map((operation) => operationView(operation, sights))
 })
 
 export const executionView = (lease: ObservedLease): ExecutionView => ({

@@ -12,7 +12,7 @@ import { ProjectStore } from "../../domain/host/ProjectStore.ts"
 import { answering, resolveProject } from "./access.ts"
 import { Api, CurrentCaller } from "./Api.ts"
 import { deletionView, projectView } from "./present.ts"
-import { readHistory, readStatus } from "./projectStatus.ts"
+import { historyOf, readStatus } from "./projectStatus.ts"
 
 type DeletionNeeds = ProjectStore | DeletionStore | Participants
 
@@ -54,7 +54,8 @@ export const layer = HttpApiBuilder.group(
         return deletionView(yield* answering(Fiber.join(deletion)))
       }),
       status: ({ params }) => Effect.flatMap(resolveProject(params.project), readStatus),
-      history: ({ params }) => Effect.flatMap(resolveProject(params.project), readHistory)
+      history: ({ params, query }) =>
+        Effect.flatMap(resolveProject(params.project), (project) => historyOf(project, query))
     })
   })
 )

@@ -7,8 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { hourHistorySeconds, minuteHistorySeconds, receiptsKeptMin } from "../../domain/Bounds.ts"
 import { GuestSupervisor } from "../../domain/guests/GuestSupervisor.ts"
-import { metrics, type Resolution } from "../../domain/history/History.ts"
-import { HistoryReader } from "../../domain/history/HistoryStore.ts"
+import { type Metric, metrics, type Resolution } from "../../domain/history/History.ts"
+import { readHistory } from "../../domain/history/maintenance.ts"
 import type { Project } from "../../domain/host/ProjectStore.ts"
 import { LeaseStore } from "../../domain/leases/LeaseStore.ts"
 import { OperationStore } from "../../domain/operations/OperationStore.ts"
@@ -16,14 +16,8 @@ import { Registry } from "../../domain/registry/Registry.ts"
 import type { Runtime } from "../../domain/runtimes/Runtime.ts"
 import { SampleTargets } from "../../domain/sampling/SampleStore.ts"
 import { answering } from "./access.ts"
-import {
-  chargesView,
-  executionView,
-  historyView,
-  operationView,
-  projectView,
-  runtimeView
-} from "./present.ts"
+import { chargesView, executionView, historyView, projectView, runtimeView } from "./present.ts"
+import { operationViews } from "./operationViews.ts"
 import type { StatusView } from "./Views.ts"
 
 /**
@@ -44,6 +38,7 @@ export const readStatus = Effect.fnUntraced(function* (project: Project) {
   const samples = yield* SampleTargets
   const registry = yield* Registry
   const overview = yield* answering(operations.overview(project.id, receiptsKeptMin))
+  const shown = yield* operationViews([...Option.toArray(overview.live), ...overview.newest])
   const executions = yield* answering(leases.ofProject(project.id))
   const sample = yield* answering(samples.latest(project.id))
   const charges = yield* answering(registry.charges)
@@ -51,8 +46,8 @@ export const readStatus = Effect.fnUntraced(function* (project: Project) {
   const status: StatusView = {
     project: projectView(project),
     runtime: runtime === null ? null : runtimeView(runtime, yield* readCarrier(runtime)),
-    liveOperation: Option.getOrNull(Option.map(overview.live, operationView)),
-    operations: overview.newest.map(operationView),
+    liveOperation: Option.isSome(overview.live) ? (shown[0] ?? null) : null,
+    operations: shown.slice(shown.length - overview.newest.length),
     executions: executions.map(executionView),
     sample: Option.getOrNull(
       Option.map(sample, ({ readings, startedAtMillis }) => ({ startedAtMillis, metrics: readings }))
@@ -67,18 +62,27 @@ const keptSeconds: Readonly<Record<Resolution, number>> = {
   hour: hourHistorySeconds
 }
 
-/** Both resolutions over all that is kept, up to the bucket that is being filled. */
-export const readHistory = Effect.fnUntraced(function* (project: Project) {
-  const reader = yield* HistoryReader
-  const toMillis = (yield* Clock.currentTimeMillis) + 1
+/** What of a history is asked for; what is left out is all of it. */
+export interface HistoryAsked {
+  readonly metric?: Metric
+  readonly resolution?: Resolution
+  readonly fromMillis?: number
+  readonly toMillis?: number
+}
+
+/** Over all that is kept unless told otherwise, up to the bucket that is being filled. */
+export const historyOf = Effect.fnUntraced(function* (project: Project, asked: HistoryAsked) {
+  const toMillis = asked.toMillis ?? (yield* Clock.currentTimeMillis) + 1
   const read = (resolution: Resolution) =>
-    answering(
-      reader.read(project.id, {
-        metrics,
-        resolution,
-        fromMillis: toMillis - keptSeconds[resolution] * 1_000,
-        toMillis
-      })
-    )
+    asked.resolution !== undefined && asked.resolution !== resolution
+      ? Effect.succeed([])
+      : answering(
+          readHistory(project.id, {
+            metrics: asked.metric === undefined ? metrics : [asked.metric],
+            resolution,
+            fromMillis: asked.fromMillis ?? toMillis - keptSeconds[resolution] * 1_000,
+            toMillis
+          })
+        )
   return historyView(yield* read("minute"), yield* read("hour"))
 })

@@ -4,14 +4,19 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { deletionRecordsMax, deletionsPageMax } from "../../domain/Bounds.ts"
+import {
+  deletionOperatorRetrySeconds,
+  deletionRecordsMax,
+  deletionsPageMax,
+  deletionUnattendedTriesMax
+} from "../../domain/Bounds.ts"
 import { DeletionRecord, DeletionStore } from "../../domain/host/DeletionStore.ts"
 import { ProjectId } from "../../domain/Identity.ts"
 import { PluginDb, PluginTx, type SqlRow } from "../../domain/persistence/PluginDb.ts"
 import { accessRefusal } from "./HostAccounts.ts"
 import { firstOf } from "./rows.ts"
 
-const columns = `project_id, project_name, state, participants, completed_steps, confirmed_paths, proofs, failure_code`
+const columns = `project_id, project_name, state, participants, completed_steps, confirmed_paths, proofs, failure_code, attempts`
 
 const recordOf = (row: SqlRow): DeletionRecord =>
   new DeletionRecord({
@@ -22,7 +27,8 @@ const recordOf = (row: SqlRow): DeletionRecord =>
     completedSteps: row["completed_steps"] as ReadonlyArray<string>,
     confirmedPaths: row["confirmed_paths"] as ReadonlyArray<string>,
     proofs: row["proofs"] as ReadonlyArray<string>,
-    failureCode: row["failure_code"] as string | null
+    failureCode: row["failure_code"] as string | null,
+    attempts: Number(row["attempts"])
   })
 
 const ownerText = "select core.require_owner($1::bigint, $2::uuid)"
@@ -35,27 +41,29 @@ const admitText = `with project as (
       (project_id, tenant_id, project_name, state, participants, confirmed_paths, requested_by)
     select id, tenant_id, name, 'pending', $2::text[], $3::text[], $4::uuid from project
   on conflict (project_id) do update
-    set failure_code = null, confirmed_paths = array(
+    set failure_code = null, attempts = 0, failed_at = null, confirmed_paths = array(
       select distinct path from unnest(d.confirmed_paths || excluded.confirmed_paths) as path order by path)
     where d.state = 'pending'
   returning ${columns}`
 
 const byProjectText = `select ${columns} from core.project_deletions where project_id = $1::bigint`
 
-const pendingText = `select ${columns} from core.project_deletions
-  where state = 'pending' and ($1::bigint is null or (requested_at, project_id) > (
+const dueText = `select ${columns} from core.project_deletions
+  where state = 'pending' and (attempts < $3::int or failed_at <= now() - make_interval(secs => $4::int)) and ($1::bigint is null or (requested_at, project_id) > (
     select requested_at, project_id from core.project_deletions where project_id = $1::bigint))
   order by requested_at, project_id limit $2::int`
 
 const completeStepText = `update core.project_deletions
-  set completed_steps = completed_steps || $2::text, proofs = proofs || $3::text::jsonb, failure_code = null
+  set completed_steps = completed_steps || $2::text, proofs = proofs || $3::text::jsonb, failure_code = null,
+    attempts = 0, failed_at = null
   where project_id = $1::bigint and state = 'pending' and not $2::text = any (completed_steps)`
 
-const noteFailureText = `update core.project_deletions set failure_code = $2::text
-  where project_id = $1::bigint and state = 'pending'`
+const noteFailureText = `update core.project_deletions
+  set failure_code = $2::text, attempts = attempts + 1, failed_at = now()
+  where project_id = $1::bigint and state = 'pending' returning attempts`
 
 const finalizeText = `update core.project_deletions
-  set state = 'completed', completed_at = now(), failure_code = null
+  set state = 'completed', completed_at = now(), failure_code = null, attempts = 0, failed_at = null
   where project_id = $1::bigint and state = 'pending' and participants <@ completed_steps
   returning ${columns}`
 
@@ -113,13 +121,24 @@ export const layer: Layer.Layer<DeletionStore, never, PluginDb> = Layer.effect(
       admit: (admission) => db.transaction("DeletionStore.admit", admit(admission)),
       byProject: (project) =>
         Effect.map(query("byProject", byProjectText, [project]), (rows) => firstOf(rows, recordOf)),
-      pending: (after) =>
-        Effect.map(query("pending", pendingText, [after, deletionsPageMax]), (rows) => rows.map(recordOf)),
+      due: (after) =>
+        Effect.map(
+          query("due", dueText, [
+            after,
+            deletionsPageMax,
+            deletionUnattendedTriesMax,
+            deletionOperatorRetrySeconds
+          ]),
+          (rows) => rows.map(recordOf)
+        ),
       completeStep: (project, { participant, proofs }) =>
         Effect.asVoid(
           query("completeStep", completeStepText, [project, participant, JSON.stringify(proofs)])
         ),
-      noteFailure: (project, code) => Effect.asVoid(query("noteFailure", noteFailureText, [project, code])),
+      noteFailure: (project, code) =>
+        Effect.map(query("noteFailure", noteFailureText, [project, code]), ([row]) =>
+          Number(row?.["attempts"] ?? 0)
+        ),
       finalize: (project) => db.transaction("DeletionStore.finalize", finalize(project))
     })
   })

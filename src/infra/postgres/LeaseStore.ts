@@ -199,6 +199,14 @@ const reads = (db: Db) => {
       })
       .pipe(Effect.map((rows) => rows.map(observedOf)))
   return {
+    byId: (id: LeaseId) =>
+      db
+        .query({
+          operation: "LeaseStore.byId",
+          text: `select ${columns} from execution_leases where id = $1::uuid`,
+          parameters: [id]
+        })
+        .pipe(Effect.map(([row]) => Option.map(Option.fromNullishOr(row), observedOf))),
     inventory: (node: string) =>
       many("LeaseStore.inventory", "split_part(process, '/', 2) = $1", "heartbeat_at", node),
     ofProject: (project: ProjectId) =>

@@ -16,6 +16,7 @@ import {
 import { PluginDb, PluginTx, type SqlRow } from "../../domain/persistence/PluginDb.ts"
 import type { MachineRecipe } from "../../domain/runtimes/Runtime.ts"
 import { lockKey } from "./locks.ts"
+import { queueSights } from "./queueSights.ts"
 import { firstOf, joinOrOwn, operationOf, recipeText } from "./rows.ts"
 
 type Service = OperationRows["Service"]
@@ -28,7 +29,14 @@ const inTx = (operation: string, text: string, parameters: ReadonlyArray<unknown
 
 const moved = (rows: ReadonlyArray<SqlRow>): boolean => rows.length > 0
 
-const boundReads: Pick<Service, "byKey" | "live" | "newest" | "owing"> = {
+const boundReads: Pick<Service, "absences" | "byKey" | "live" | "newest" | "owing"> = {
+  absences: (project) =>
+    inTx(
+      "OperationRows.absences",
+      `select sentence from runtime_operations, unnest(absences) with ordinality as kept (sentence, place)
+        where project_id = $1::bigint order by row_id, place`,
+      [project]
+    ).pipe(Effect.map((rows) => rows.map((row) => String(row["sentence"])))),
   byKey: (project, key) =>
     inTx(
       "OperationRows.byKey",
@@ -97,15 +105,16 @@ const boundWrites: Pick<Service, "insert" | "rearm" | "supersedeQueued"> = {
       ) insert into live_operations (project_id, row_id, node_id) ${liveRowOf("rearmed")} returning row_id`,
       [id]
     ).pipe(Effect.map(moved)),
-  supersedeQueued: (id, { code, text }) =>
+  supersedeQueued: (id, { by, code, text }) =>
     inTx(
       "OperationRows.supersedeQueued",
       `with superseded as (
         update runtime_operations
-          set state = 'superseded', settled_at = now(), error_code = $2::text, error_text = $3::text
+          set state = 'superseded', settled_at = now(), error_code = $2::text, error_text = $3::text,
+            superseded_by = $4::text
           where id = $1::uuid and state = 'queued' returning project_id
       ) delete from live_operations where project_id in (select project_id from superseded) returning row_id`,
-      [id, code, text]
+      [id, code, text, by]
     ).pipe(Effect.map(moved))
 }
 
@@ -200,6 +209,7 @@ export const layer: Layer.Layer<OperationRows, never, PluginDb> = Layer.effect(
       ...boundWrites,
       saveProgress: saveProgress(run),
       settle: settle(run),
+      queueSights: queueSights(run),
       recordAbsence: (project, proof) =>
         Effect.asVoid(
           run({

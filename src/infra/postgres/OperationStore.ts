@@ -14,7 +14,9 @@ import {
   OperationStore,
   type PreparedOperation,
   supersededByDeletion,
-  supersededByRequest
+  supersededByRequest,
+  supersededByUser,
+  type TakenBack
 } from "../../domain/operations/OperationStore.ts"
 import { PluginDb, PluginTx, type SqlRow } from "../../domain/persistence/PluginDb.ts"
 import { firstOf, operationOf, runtimeOf } from "./rows.ts"
@@ -115,6 +117,25 @@ const makeClaimNext = (db: PluginDb["Service"]): OperationStore["Service"]["clai
   })
 }
 
+const takenBackOf = (row: SqlRow): TakenBack => {
+  const { outcome } = row
+  if (outcome === "superseded" || outcome === "repeated" || outcome === "refused") {
+    return { outcome, operation: operationOf(row) }
+  }
+  throw new Error("supersede_operation answered an outcome that this version does not know")
+}
+
+const takeBack =
+  (db: PluginDb["Service"]): OperationStore["Service"]["takeBack"] =>
+  (id, account) =>
+    db
+      .query({
+        operation: "OperationStore.takeBack",
+        text: "select s.outcome, (s.operation).* from supersede_operation($1::uuid, $2::uuid, $3::text, $4::text) s",
+        parameters: [id, account, supersededByUser.code, supersededByUser.text]
+      })
+      .pipe(Effect.map((rows) => firstOf(rows, takenBackOf)))
+
 const overviewText = {
   runtime: "select * from runtimes where project_id = $1::bigint",
   live: `select o.* from live_operations l join runtime_operations o on o.row_id = l.row_id
@@ -157,6 +178,7 @@ export const layer: Layer.Layer<OperationStore, never, PluginDb> = Layer.effect(
           enqueuedOf
         ),
       claimNext: makeClaimNext(db),
+      takeBack: takeBack(db),
       claimed: ({ afterRow, limit, node }) =>
         read(
           "OperationStore.claimed",

@@ -35,6 +35,8 @@ const createText =
   "insert into runtimes (project_id) values ($1::bigint) on conflict do nothing returning project_id"
 
 const beginText = `update runtimes set desired = $3::text, observed = coalesce($4::text, observed),
+  recovery_attempts = case when $5::boolean then 0 else recovery_attempts end,
+  recovery_due_at = case when $5::boolean then null else recovery_due_at end,
   observed_reason = case when $4::text is null then observed_reason end,
   ${epochAfter("coalesce($4::text, observed) <> observed")} ${seen}`
 
@@ -69,8 +71,8 @@ const makeStatements = <E>(run: Run<E>, locking: boolean): RuntimeStatements<E> 
         (rows) => firstOf(rows, runtimeOf)
       ),
     createIfMissing: (project) => moved("createIfMissing", createText, [project]),
-    begin: (project, { generation, desired, observedMeanwhile }) =>
-      moved("begin", beginText, [project, generation, desired, observedMeanwhile]),
+    begin: (project, { generation, desired, isManual, observedMeanwhile }) =>
+      moved("begin", beginText, [project, generation, desired, observedMeanwhile, isManual]),
     observe: (project, { generation, observed, reason }) =>
       moved("observe", observeText, [project, generation, observed, reason]),
     saveRecipe: (project, { generation, recipe }) =>

@@ -8,9 +8,11 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Ref from "effect/Ref"
 import { commandOptions, executionFlags, supervisorFlag } from "./executionFlags.ts"
-import { provision, start, stop } from "./lifecycleCommands.ts"
+import { provision, rebuild, recover, restart, start, stop } from "./lifecycleCommands.ts"
 import { node } from "./nodeCommands.ts"
+import { history, leases, operations } from "./operationCommands.ts"
 import { registry } from "./registryCommands.ts"
+import { snapshot } from "./snapshotCommands.ts"
 import { ExitStatus, load, projectArgument, root, running, undefinedOr } from "./root.ts"
 
 const create = Command.make(
@@ -79,15 +81,6 @@ const status = Command.make("status", { project: projectArgument }, (flags) =>
   )
 ).pipe(Command.withDescription("Show a Project's runtime, operations and executions"))
 
-const history = Command.make("history", { project: projectArgument }, (flags) =>
-  running((place) =>
-    Effect.flatMap(
-      load(() => import("./status.ts")),
-      (verbs) => verbs.showHistory(place, flags.project)
-    )
-  )
-).pipe(Command.withDescription("Show what a Project used, minute by minute"))
-
 const doctor = Command.make("doctor", {}, () =>
   running((place) =>
     Effect.gen(function* () {
@@ -128,8 +121,14 @@ export const holdfast = root.pipe(
     provision,
     start,
     stop,
+    restart,
+    rebuild,
+    recover,
+    snapshot,
     exec,
     status,
+    operations,
+    leases,
     history,
     doctor,
     node,

@@ -70,21 +70,26 @@ export const doctorLines = (checks: ReadonlyArray<CheckView>): ReadonlyArray<str
   })
 }
 
-/** Looks, prints, and answers 0 when guests can be carried here, else 1. */
+/**
+ * Looks, prints, and answers 0 when guests can be carried here and nothing of the daemon's has failed, else 1. A daemon
+ * that is away is no fault. Source: FC-05.
+ */
 export const runDoctor = Effect.fn("cli.doctor")(function* (place: Place) {
   const output = yield* Output
   const machine = yield* checksOfMachine({ databaseUrl: process.env["HOLDFAST_DATABASE_URL"] })
   const daemon = yield* daemonView(place)
   const checks = [...machine, homeCheck(place), daemon.reachable]
   const usable = isUsable(checks)
+  const sound = isUsable(daemon.checks)
   const daemonLines =
     daemon.checks.length === 0 ? [] : ["", "the daemon says:", ...doctorLines(daemon.checks)]
   yield* output.result({ usable, checks, daemon: daemon.checks }, [
     ...doctorLines(checks),
     ...daemonLines,
     "",
-    usable ? "This machine can carry sandboxes." : "This machine cannot carry sandboxes yet."
+    usable ? "This machine can carry sandboxes." : "This machine cannot carry sandboxes yet.",
+    ...(sound ? [] : ["The daemon is degraded: see what failed above."])
   ])
-  const exit: ExitCode = usable ? exitCodes.done : exitCodes.failed
+  const exit: ExitCode = usable && sound ? exitCodes.done : exitCodes.failed
   return exit
 })

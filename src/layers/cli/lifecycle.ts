@@ -1,5 +1,5 @@
 /**
- * The verbs `provision`, `start` and `stop`: each asks for one durable operation and, unless told otherwise, waits
+ * The verbs that ask for something on a machine: each asks for one durable operation and, unless told otherwise, waits
  * for its receipt. A request repeated under the same id is not done twice.
  */
 import { randomUUID } from "node:crypto"
@@ -25,7 +25,12 @@ export interface LifecycleOptions {
 const past: Partial<Record<OperationAction, string>> = {
   provision: "provisioned",
   start: "started",
-  stop: "stopped"
+  stop: "stopped",
+  restart: "restarted",
+  rebuild: "rebuilt",
+  recover: "recovered",
+  snapshot: "copied the workspace of",
+  restore: "restored"
 }
 
 const decoded = <S extends Schema.Top>(schema: S, value: unknown, flag: string) =>

@@ -1,5 +1,5 @@
 /**
- * The commands `provision`, `start` and `stop`: flags and help. What they do is told by lifecycle.ts, which is loaded
+ * The commands that ask for something on a Project's machine: flags and help. What they do is told by lifecycle.ts, which is loaded
  * when one of them is run.
  */
 import * as Effect from "effect/Effect"
@@ -10,7 +10,8 @@ import * as Schema from "effect/Schema"
 import type { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
 import { load, projectArgument, running, undefinedOr } from "./root.ts"
 
-const requestFlags = {
+/** The flags of every verb that asks for an operation. */
+export const requestFlags = {
   project: projectArgument,
   noWait: Flag.Boolean("no-wait").pipe(
     Flag.withDefault(false),
@@ -27,14 +28,14 @@ const requestFlags = {
   )
 }
 
-interface RequestFlags {
+export interface RequestFlags {
   readonly project: string
   readonly noWait: boolean
   readonly requestId: Option.Option<string>
   readonly expectedGeneration: Option.Option<number>
 }
 
-const requesting = (action: OperationAction, flags: RequestFlags, parameters?: OperationParameters) =>
+export const requesting = (action: OperationAction, flags: RequestFlags, parameters?: OperationParameters) =>
   running((place) =>
     Effect.flatMap(
       load(() => import("./lifecycle.ts")),
@@ -52,34 +53,40 @@ const requesting = (action: OperationAction, flags: RequestFlags, parameters?: O
 
 const positive = Schema.Int.check(Schema.isGreaterThan(0))
 
-export const provision = Command.make(
-  "provision",
-  {
-    ...requestFlags,
-    image: Flag.String("image").pipe(
-      Flag.optional,
-      Flag.withDescription("`host`, or the absolute path of a root file system")
-    ),
-    supervisor: Flag.String("supervisor").pipe(
-      Flag.optional,
-      Flag.withDescription("Who carries the sandbox")
-    ),
-    cpuMillis: Flag.Int("cpu-millis").pipe(Flag.withSchema(positive), Flag.optional),
-    memoryMebibytes: Flag.Int("memory-mib").pipe(Flag.withSchema(positive), Flag.optional),
-    processesMax: Flag.Int("processes").pipe(Flag.withSchema(positive), Flag.optional)
-  },
-  (flags) => {
-    const given = <K extends string, A>(key: K, option: Option.Option<A>) =>
-      Option.match(option, { onNone: () => ({}), onSome: (value) => ({ [key]: value }) })
-    const parameters: OperationParameters = {
-      ...given("image", flags.image),
-      ...given("supervisor", flags.supervisor),
-      ...given("cpuMillis", flags.cpuMillis),
-      ...given("memoryMebibytes", flags.memoryMebibytes),
-      ...given("processesMax", flags.processesMax)
-    }
-    return requesting("provision", flags, parameters)
+const machineFlags = {
+  image: Flag.String("image").pipe(
+    Flag.optional,
+    Flag.withDescription("`host`, or the absolute path of a root file system")
+  ),
+  supervisor: Flag.String("supervisor").pipe(Flag.optional, Flag.withDescription("Who carries the sandbox")),
+  cpuMillis: Flag.Int("cpu-millis").pipe(Flag.withSchema(positive), Flag.optional),
+  memoryMebibytes: Flag.Int("memory-mib").pipe(Flag.withSchema(positive), Flag.optional),
+  processesMax: Flag.Int("processes").pipe(Flag.withSchema(positive), Flag.optional)
+}
+
+interface MachineFlags {
+  readonly image: Option.Option<string>
+  readonly supervisor: Option.Option<string>
+  readonly cpuMillis: Option.Option<number>
+  readonly memoryMebibytes: Option.Option<number>
+  readonly processesMax: Option.Option<number>
+}
+
+/** The parameters that were given; what was not is left to the product. */
+const parametersOf = (flags: MachineFlags): OperationParameters => {
+  const given = <K extends string, A>(key: K, option: Option.Option<A>) =>
+    Option.match(option, { onNone: () => ({}), onSome: (value) => ({ [key]: value }) })
+  return {
+    ...given("image", flags.image),
+    ...given("supervisor", flags.supervisor),
+    ...given("cpuMillis", flags.cpuMillis),
+    ...given("memoryMebibytes", flags.memoryMebibytes),
+    ...given("processesMax", flags.processesMax)
   }
+}
+
+export const provision = Command.make("provision", { ...requestFlags, ...machineFlags }, (flags) =>
+  requesting("provision", flags, parametersOf(flags))
 ).pipe(Command.withDescription("Build the Project's machine and start it"))
 
 export const start = Command.make("start", requestFlags, (flags) => requesting("start", flags)).pipe(
@@ -88,4 +95,20 @@ export const start = Command.make("start", requestFlags, (flags) => requesting("
 
 export const stop = Command.make("stop", requestFlags, (flags) => requesting("stop", flags)).pipe(
   Command.withDescription("Stop the Project's machine; its disk stays")
+)
+
+export const restart = Command.make("restart", requestFlags, (flags) => requesting("restart", flags)).pipe(
+  Command.withDescription("Stop the Project's machine and start it again")
+)
+
+export const rebuild = Command.make("rebuild", { ...requestFlags, ...machineFlags }, (flags) =>
+  requesting("rebuild", flags, parametersOf(flags))
+).pipe(
+  Command.withDescription(
+    "Put a new machine in the place of the Project's, as it was but for what is given here; its disk stays"
+  )
+)
+
+export const recover = Command.make("recover", requestFlags, (flags) => requesting("recover", flags)).pipe(
+  Command.withDescription("Bring the Project's machine up again, whatever is left of it; its disk stays")
 )

@@ -44,9 +44,12 @@ export const listProjects = Effect.fn("cli.listProjects")(function* (target: Tar
   yield* output.result(projects, table([["ID", "NAME", "LIFECYCLE"], ...rows]))
 })
 
+/** Snapshots are labelled as such; every other label is a sandbox. */
+const isSandbox = (label: string): boolean => !label.startsWith("snapshot ")
+
 const previewLines = (preview: DeletionPreviewView): ReadonlyArray<string> => [
-  `Deleting project ${preview.name} (id ${preview.project}) ends ${preview.labels.length} sandboxes and removes ${preview.paths.length} paths for good:`,
-  ...preview.labels.map((label) => `  sandbox ${label}`),
+  `Deleting project ${preview.name} (id ${preview.project}) ends ${preview.labels.filter(isSandbox).length} sandboxes and removes ${preview.paths.length} paths for good:`,
+  ...preview.labels.map((label) => `  ${isSandbox(label) ? "sandbox " : ""}${label}`),
   ...preview.paths.map((path) => `  ${path}`)
 ]
 

@@ -12,7 +12,8 @@ import {
   Routes
 } from "../../../src/domain/host/Routes.ts"
 
-const pattern = "/plugins/sandbox/api/projects/:id/environment"
+const pattern = "/plugins/sandbox/api/projects/:name/environment"
+const ofIds = "/plugins/sandbox/api/projects/:id/environment"
 const at = (id: string): string => `/plugins/sandbox/api/projects/${id}/environment`
 
 describe("host/Routes", () => {
@@ -26,15 +27,25 @@ describe("host/Routes", () => {
     ["a malformed escape", at("%31%"), null],
     ["an escaped slash, which stays in its segment", at("1%2F2"), "1/2"],
     ["another plugin", at("7").replace("sandbox", "sites"), null]
-  ])("%s", (_, path, id) => {
+  ])("SP-HTTP-01 SP-HTTP-02 %s", (_, path, id) => {
     const matched = matchPattern(pattern, path)
-    assert.strictEqual(Option.getOrNull(Option.map(matched, (parameters) => parameters["id"])), id)
+    assert.strictEqual(Option.getOrNull(Option.map(matched, (parameters) => parameters["name"])), id)
   })
 
   it.each(["01", "+1", "1.0", "1e3", "9007199254740993", "%31%", "-1", "0", "", " 1", "1 ", "١", "0x1"])(
-    "%j is no canonical id",
-    (text) => assert.isTrue(Option.isNone(canonicalId(text)))
+    "SP-HTTP-02 %j is no canonical id, and a path with it matches nothing",
+    (text) => {
+      assert.isTrue(Option.isNone(canonicalId(text)))
+      for (const segment of [text, encodeURIComponent(text)]) {
+        assert.isTrue(Option.isNone(matchPattern(ofIds, at(segment))), segment)
+      }
+    }
   )
+
+  it("SP-HTTP-01 an id is decoded once: an escaped digit is one, an escaped escape is none", () => {
+    assert.deepStrictEqual(Option.getOrNull(matchPattern(ofIds, at("%31%30"))), { id: "10" })
+    assert.isTrue(Option.isNone(matchPattern(ofIds, at("%2531"))))
+  })
 
   it("the largest safe integer is a canonical id", () => {
     assert.strictEqual(Option.getOrNull(canonicalId("9007199254740991")), Number.MAX_SAFE_INTEGER)

@@ -1,11 +1,18 @@
 /** Deletions that were cut off, met another run, or wait in a long queue, on a clone with scripted participants. */
 import { assert, describe, layer } from "@effect/vitest"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
-import { deletionsPageMax } from "../../../src/domain/Bounds.ts"
-import { DeletionStore } from "../../../src/domain/host/DeletionStore.ts"
+import * as TestClock from "effect/testing/TestClock"
+import {
+  deletionOperatorRetrySeconds,
+  deletionPassMillisMax,
+  deletionsPageMax,
+  deletionUnattendedTriesMax
+} from "../../../src/domain/Bounds.ts"
+import { DeletionStore, needsOperator } from "../../../src/domain/host/DeletionStore.ts"
 import type { Participant } from "../../../src/domain/host/Participants.ts"
 import {
   admitDeletion,
@@ -139,13 +146,101 @@ describe("host/projectDeletion, continued", () => {
                   : Effect.succeed({ paths: [], proofs: [] })
               })
           }
-          yield* withOwners([owner], continueDeletions())
+          const counted = yield* withOwners([owner], continueDeletions())
+          assert.deepStrictEqual(counted, { attempted: count, done: count - 1, failed: 1 })
           assert.deepStrictEqual(asked, expected)
           const left = yield* admin(
             "select project_id::int as id, failure_code from core.project_deletions where state = 'pending'"
           )
           assert.deepStrictEqual(left, [{ id: expected[0], failure_code: "guest_failure" }])
         })
+    )
+
+    it.effect(
+      "FC-09 a deletion that stops five times raises one alert and is tried on, each half hour, until it is asked for",
+      () =>
+        Effect.gen(function* () {
+          const { admin } = yield* Clone
+          yield* admin("update core.project_deletions set participants = '{}' where state = 'pending'")
+          yield* withOwners([twoOwners().storage], continueDeletions())
+          const scene = yield* newProject
+          const { storage } = twoOwners()
+          storage.fails = "remove"
+          const due = DeletionStore.use((store) =>
+            Effect.map(store.due(null), (page) => page.map((record) => record.project))
+          )
+          const alerts = Effect.map(
+            admin(
+              "select message from core.alerts where kind = 'deletion_needs_operator' and project_id = $1::bigint",
+              [scene.project]
+            ),
+            (rows) => rows.map((row) => String(row["message"]))
+          )
+          const pass = withOwners([storage], continueDeletions())
+          const asked = withOwners([storage], Effect.exit(previewAndDelete(scene)))
+          assert.isTrue(Exit.isFailure(yield* asked))
+          for (let tried = 1; tried < deletionUnattendedTriesMax; tried++) {
+            assert.deepStrictEqual([yield* due, yield* alerts], [[scene.project], []], `after ${tried}`)
+            yield* pass
+          }
+          const stuck = Option.getOrThrow(yield* recordOf(scene.project))
+          assert.isTrue(needsOperator(stuck))
+          assert.match((yield* alerts)[0] ?? "", /stopped 5 times.+plugin:sandbox \(guest_failure\)/)
+          yield* pass
+          assert.lengthOf(storage.calls, deletionUnattendedTriesMax)
+
+          const pastBy = (seconds: number) =>
+            admin(
+              "update core.project_deletions set failed_at = now() - make_interval(secs => $2::int) where project_id = $1::bigint",
+              [scene.project, seconds]
+            )
+          yield* pastBy(deletionOperatorRetrySeconds - 60)
+          assert.deepStrictEqual(yield* due, [])
+          // A second more: the column rounds to a millisecond.
+          yield* pastBy(deletionOperatorRetrySeconds + 1)
+          yield* pass
+          assert.lengthOf(storage.calls, deletionUnattendedTriesMax + 1)
+          assert.deepStrictEqual([yield* due, (yield* alerts).length], [[], 1])
+
+          yield* asked
+          assert.lengthOf(storage.calls, deletionUnattendedTriesMax + 2)
+          assert.strictEqual(Option.getOrThrow(yield* recordOf(scene.project)).attempts, 1)
+          storage.fails = null
+          yield* pass
+          assert.isNull(yield* lifecycleOf(scene.project))
+          assert.isFalse(needsOperator(Option.getOrThrow(yield* recordOf(scene.project))))
+        })
+    )
+
+    it.effect("FC-09 a pass leaves a deletion that does not come to an end, and goes on with the next", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* Clone
+        yield* admin("update core.project_deletions set participants = '{}' where state = 'pending'")
+        yield* withOwners([twoOwners().storage], continueDeletions())
+        const [first, second] = [yield* newProject, yield* newProject]
+        const { storage } = twoOwners()
+        for (const scene of [first, second]) {
+          yield* withOwners([storage], admitDeletion(scene.caller, scene.project, storage.paths))
+        }
+        const barrier = yield* makeBarrier("the endless removal")
+        const endless: Participant = {
+          ...storage,
+          remove: (project) =>
+            project === first.project ? Effect.andThen(barrier.arrive, Effect.never) : storage.remove(project)
+        }
+        const clock = yield* TestClock.make()
+        const pass = yield* Effect.forkChild(
+          withOwners([endless], continueDeletions()).pipe(Effect.provideService(Clock.Clock, clock))
+        )
+        yield* barrier.reached
+        yield* barrier.open
+        yield* clock.adjust(deletionPassMillisMax - 1)
+        assert.strictEqual(yield* lifecycleOf(second.project), "deleting")
+        yield* clock.adjust(1)
+        assert.deepStrictEqual(yield* Fiber.join(pass), { attempted: 1, done: 1, failed: 0 })
+        assert.strictEqual(yield* lifecycleOf(first.project), "deleting")
+        assert.isNull(yield* lifecycleOf(second.project))
+      })
     )
   })
 })

@@ -4,7 +4,12 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import { LeaseId } from "../../../src/domain/Identity.ts"
-import { cancelExecutionsOf, requestCancel } from "../../../src/domain/leases/cancellation.ts"
+import {
+  cancelExecutionFor,
+  cancelExecutionsFor,
+  cancelExecutionsOf,
+  requestCancel
+} from "../../../src/domain/leases/cancellation.ts"
 import { heartbeat } from "../../../src/domain/leases/heartbeat.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
 import {
@@ -204,6 +209,52 @@ describe("cancellation", () => {
       yield* heartbeat().pipe(asOther)
       yield* theirs.cancelRequested
       assert.strictEqual(yield* foreign.cancellation, "none")
+    }).pipe(onClone)
+  )
+
+  it.live(
+    "SP-ADM-04 only who may write to the Project cancels its executions; nothing else is asked to end",
+    () =>
+      Effect.gen(function* () {
+        const asHolder = yield* asProcess(someProcess())
+        const seeded = yield* seedRuntime()
+        const other = yield* seedRuntime("other")
+        yield* asHolder(admitShell(seeded))
+        yield* asHolder(admitShell(other))
+        const refused = yield* Effect.flip(asHolder(cancelExecutionsFor(other.caller, seeded.project)))
+        assert.strictEqual(refused._tag, "AccessRefused")
+        yield* sql("update core.memberships set role = 'viewer' where account_id = $1::uuid", [
+          seeded.caller.account
+        ])
+        const viewing = yield* Effect.flip(asHolder(cancelExecutionsFor(seeded.caller, seeded.project)))
+        assert.strictEqual(viewing._tag, "AccessRefused")
+        assert.deepStrictEqual(yield* markers, ["none", "none"])
+        const asked = yield* asHolder(cancelExecutionsFor(other.caller, other.project))
+        assert.deepStrictEqual(
+          asked.map(({ project }) => project),
+          [other.project]
+        )
+        assert.sameMembers([...(yield* markers)], ["none", "requested"])
+      }).pipe(onClone)
+  )
+
+  it.live("SP-ADM-04 one execution is cancelled by who may write to its Project, wherever it is held", () =>
+    Effect.gen(function* () {
+      const asHolder = yield* asProcess(someProcess())
+      const elsewhere = yield* asProcess(someProcess(4243))
+      const seeded = yield* seedRuntime()
+      const stranger = yield* seedRuntime("other")
+      const { lease } = yield* asHolder(admitShell(seeded))
+      for (const as of [asHolder, elsewhere]) {
+        const refused = yield* Effect.flip(as(cancelExecutionFor(stranger.caller, lease.id)))
+        assert.strictEqual(refused._tag, "AccessRefused")
+        assert.deepStrictEqual(yield* markers, ["none"])
+      }
+      assert.strictEqual(yield* elsewhere(cancelExecutionFor(seeded.caller, lease.id)), "requested")
+      assert.strictEqual(yield* asHolder(cancelExecutionFor(seeded.caller, lease.id)), "requested")
+      const nobody = LeaseId.make("00000000-0000-4000-8000-000000000099")
+      const missing = yield* Effect.flip(elsewhere(cancelExecutionFor(seeded.caller, nobody)))
+      assert.strictEqual(missing._tag, "LeaseNotFound")
     }).pipe(onClone)
   )
 })

@@ -104,6 +104,7 @@ describe.each(forms)("admission %s", (_form, admit) => {
           const db = yield* PluginDb
           const { project, caller } = yield* newProject
           const alerts = Layer.succeed(OperationAlerts, {
+            recoveriesFail: () => Effect.void,
             startRefused: ({ code }) =>
               Effect.gen(function* () {
                 assert.isTrue(

@@ -69,7 +69,9 @@ export const operation = (given: Partial<Operation> = {}): Operation => {
     result: null,
     errorCode: null,
     errorText: null,
+    supersededBy: state === "superseded" ? "system" : null,
     createdAtMillis: 0,
+    claimedAtMillis: state === "claimed" ? 0 : null,
     settledAtMillis: state === "queued" || state === "claimed" ? null : 1,
     ...given
   })

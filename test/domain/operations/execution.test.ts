@@ -256,7 +256,10 @@ describe("operations/execution", () => {
           yield* store.requeueIfClaimedBy(operation)
           return Option.getOrThrow(yield* claimNext(self))
           // An observer cannot fail.
-        }).pipe(Effect.provide(yield* Effect.context<Effect.Services<typeof claim>>()), Effect.orDie)
+        }).pipe(
+          Effect.provide(yield* Effect.context<Effect.Services<typeof claim> | RuntimeStore>()),
+          Effect.orDie
+        )
         const thief = {
           before: (_: string, step: string) => (step === "guest" ? Effect.asVoid(steal) : Effect.void),
           after: () => Effect.void

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { findInvalidParameter, removalRequestKey } from "../../../src/domain/operations/parameters.ts"
 import type { OperationParameters } from "../../../src/domain/operations/Operation.ts"
+import { SnapshotId } from "../../../src/domain/Identity.ts"
 import { request } from "./builders.ts"
 
 const faultOf = (parameters: OperationParameters) =>
@@ -43,6 +44,20 @@ describe("findInvalidParameter", () => {
     for (const supervisor of ["auto", "bubblewrap", "unshare"]) assert.isNull(faultOf({ supervisor }))
     for (const supervisor of ["scripted", "", "Auto", "qemu"])
       assert.strictEqual(faultOf({ supervisor }), "supervisor")
+  })
+
+  it("a snapshot is named by those who make or restore one, and by nobody else", () => {
+    const snapshot = SnapshotId.make("..")
+    const found = (given: Parameters<typeof request>[0]) =>
+      findInvalidParameter(request(given))?.field ?? null
+    for (const action of ["snapshot", "restore"] as const) {
+      assert.isNull(found({ action, parameters: { snapshot } }))
+      assert.strictEqual(found({ action, parameters: {} }), "snapshot")
+      assert.strictEqual(found({ action, parameters: { snapshot, cpuMillis: 500 } }), "parameters")
+    }
+    for (const action of ["provision", "rebuild", "start", "recover"] as const) {
+      assert.strictEqual(found({ action, parameters: { snapshot } }), "snapshot", action)
+    }
   })
 
   it("parameters belong to provision, and the key of project removal to nobody", () => {

@@ -2,9 +2,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Option from "effect/Option"
 import { ProjectDeletion } from "../../../src/domain/host/Projects.ts"
-import { Generation, NodeId, ProjectId, SandboxId } from "../../../src/domain/Identity.ts"
+import { Generation, NodeId, ProjectId, SandboxId, SnapshotId } from "../../../src/domain/Identity.ts"
 import {
-  describeRecipes,
+  describeOwned,
   missingCondition,
   storageParticipant,
   unconfirmedPaths
@@ -63,13 +63,13 @@ describe("RemovalPlan", () => {
   })
 
   it("SP-DEL-05 an environment that was never provisioned has no path and no label", () => {
-    const description = describeRecipes([], owned)
+    const description = describeOwned({ recipes: [], snapshots: [] }, owned)
     assert.deepStrictEqual([description.paths, description.labels], [[], []])
   })
 
   it("SP-DEL-05 names each disk, the storage root and each sandbox once, sorted, and never an image", () => {
-    const description = describeRecipes(
-      [recipe(2, ["/disks/7/b", "/disks/7/a"]), recipe(1, ["/disks/7/a"])],
+    const description = describeOwned(
+      { recipes: [recipe(2, ["/disks/7/b", "/disks/7/a"]), recipe(1, ["/disks/7/a"])], snapshots: [] },
       owned
     )
     assert.deepStrictEqual(description.paths, [
@@ -85,8 +85,17 @@ describe("RemovalPlan", () => {
     ])
   })
 
+  it("SP-DEL-05 names each snapshot by its copy's path and its label, never by a path made of its id", () => {
+    const snapshots = [{ id: SnapshotId.make(".."), path: "/disks/7/c" }]
+    const description = describeOwned({ recipes: [], snapshots }, owned)
+    assert.deepStrictEqual(
+      [description.paths, description.labels],
+      [["/disks/7", "/disks/7/c"], ["snapshot .."]]
+    )
+  })
+
   it("SP-DEL-07 a path that was not confirmed is named, whatever else was", () => {
-    const description = describeRecipes([recipe(1, ["/disks/7/a"])], owned)
+    const description = describeOwned({ recipes: [recipe(1, ["/disks/7/a"])], snapshots: [] }, owned)
     const confirmed = description.paths.filter((path) => path !== "/disks/7/a")
     assert.deepStrictEqual(unconfirmedPaths(description, [...confirmed, "/disks"]), ["/disks/7/a"])
     assert.deepStrictEqual(unconfirmedPaths(description, description.paths), [])

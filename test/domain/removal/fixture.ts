@@ -13,12 +13,18 @@ import { GuestCommand } from "../../../src/domain/guests/GuestSpec.ts"
 import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
 import type { Caller } from "../../../src/domain/host/Accounts.ts"
 import { DeletionStore } from "../../../src/domain/host/DeletionStore.ts"
+import { LaunchCredentials } from "../../../src/domain/host/LaunchCredentials.ts"
 import { ProjectStore } from "../../../src/domain/host/ProjectStore.ts"
-import { type ProjectId, RequestKey } from "../../../src/domain/Identity.ts"
+import { type ProjectId, RequestKey, SnapshotId } from "../../../src/domain/Identity.ts"
 import { admitOperation } from "../../../src/domain/operations/admission.ts"
 import { dispatch } from "../../../src/domain/operations/claims.ts"
 import { Executions } from "../../../src/domain/operations/Executions.ts"
-import { type Operation, settledStates } from "../../../src/domain/operations/Operation.ts"
+import {
+  type Operation,
+  type OperationAction,
+  type OperationRequest,
+  settledStates
+} from "../../../src/domain/operations/Operation.ts"
 import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { runCommand } from "../../../src/domain/operations/runCommand.ts"
 import { Processes } from "../../../src/domain/Processes.ts"
@@ -27,6 +33,8 @@ import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { SandboxPaths, storageParticipant } from "../../../src/domain/removal/RemovalPlan.ts"
 import { Disks } from "../../../src/domain/runtimes/Disks.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
+import { WorkspaceCopies } from "../../../src/domain/runtimes/WorkspaceCopies.ts"
+import * as CopiesAdapter from "../../../src/infra/filesystem/WorkspaceCopies.ts"
 import * as DisksAdapter from "../../../src/infra/filesystem/Disks.ts"
 import type { ScriptedState } from "../../../src/infra/guests/scriptedState.ts"
 import * as Identifiers from "../../../src/infra/Identifiers.ts"
@@ -48,34 +56,45 @@ const machine = Layer.unwrap(
   Effect.map(freshNode(), ({ context, directory, guests, registry }) => {
     mkdirSync(join(directory, "disks"), { mode: 0o711 })
     const services = Layer.succeedContext(context)
+    const disks = DisksAdapter.layer({ stateDirectory: directory })
     return Layer.mergeAll(
       layerGuarded(GuestSupervisor, services),
       layerGuarded(RunState, services),
-      layerGuarded(Disks, DisksAdapter.layer({ stateDirectory: directory })),
+      layerGuarded(Disks, disks),
+      layerGuarded(WorkspaceCopies, CopiesAdapter.layer().pipe(Layer.provide(disks))),
       Layer.succeed(Registry, registry),
       Layer.succeed(SandboxPaths, { pathOf: (sandbox) => join(directory, "runtime", sandbox) }),
       Layer.succeed(Scripted, { directory, guests }),
+      Layer.succeed(LaunchCredentials, LaunchCredentials.of({ resolve: () => Effect.succeed([]) })),
       ProcessesAdapter.layer(registry.node)
     )
   })
 ).pipe(Layer.provideMerge(Identifiers.layer))
 
-const dispatching = Layer.effectDiscard(
+const registered = Layer.effectDiscard(
   Effect.gen(function* () {
-    const { current } = yield* Processes
-    const executions = yield* Executions
     const { node } = yield* Registry
     yield* (yield* RuntimeStore).registerNode({ id: node, name: "test" })
-    yield* Effect.forkScoped(dispatch(current, executions.take))
   })
 )
 
-/** Everything, with the dispatcher running. One for each file: every test makes its own Projects. */
-export const fixture = dispatching.pipe(
+/** Everything but somebody who claims. One for each file: every test makes its own Projects. */
+export const undispatched = registered.pipe(
   Layer.provideMerge(Domain.layer),
   Layer.provideMerge(Live.stores),
   Layer.provideMerge(Layer.mergeAll(machine, clone(8)))
 )
+
+const dispatching = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const { current } = yield* Processes
+    const executions = yield* Executions
+    yield* Effect.forkScoped(dispatch(current, executions.take))
+  })
+)
+
+/** Everything, with the dispatcher running. */
+export const fixture = dispatching.pipe(Layer.provideMerge(undispatched))
 
 let names = 0
 
@@ -104,17 +123,27 @@ export const settled = (operation: Operation) =>
     )
   )
 
-export const ask = ({ caller, project }: Scene, action: "provision" | "start" | "stop") =>
-  Effect.map(
-    admitOperation(caller, {
-      project,
-      action,
-      requestKey: RequestKey.make(`${action}-${project}-${(names += 1)}`),
-      expectedGeneration: null,
-      parameters: action === "provision" ? { cpuMillis: 100, memoryMebibytes: 128 } : {}
-    }),
-    ({ operation }) => operation
-  )
+type Asked = Exclude<OperationAction, "delete">
+
+/** The snapshot that requests are about, unless they say otherwise. */
+export const keptSnapshot = SnapshotId.make("kept")
+
+const parametersOf = (action: Asked): OperationRequest["parameters"] => {
+  if (action === "provision") return { cpuMillis: 100, memoryMebibytes: 128 }
+  return action === "snapshot" || action === "restore" ? { snapshot: keptSnapshot } : {}
+}
+
+/** A request with a key of its own. */
+export const requestOf = (project: ProjectId, action: Asked): OperationRequest => ({
+  project,
+  action,
+  requestKey: RequestKey.make(`${action}-${project}-${(names += 1)}`),
+  expectedGeneration: null,
+  parameters: parametersOf(action)
+})
+
+export const ask = ({ caller, project }: Scene, action: Asked) =>
+  Effect.map(admitOperation(caller, requestOf(project, action)), ({ operation }) => operation)
 
 /** A Project whose machine is up. */
 export const provisioned = Effect.gen(function* () {

@@ -98,6 +98,11 @@ const deathCases = (kind: SupervisorKind, moments: ReadonlyArray<number>): void 
           )
           yield* kill(daemon)
           const atDeath = Number(Files.readFileSync(file, "utf8"))
+          // What it had just handed to a command, when it died before it could take it away again.
+          const agent = Path.join(stateDirectory, "runtime", spec.sandbox, "agent")
+          for (const name of ["x0123456789-1.sh", "x0123456789-1.in"]) {
+            Files.writeFileSync(Path.join(agent, name), "a secret")
+          }
           yield* Effect.gen(function* () {
             const supervisor = yield* GuestSupervisor
             const seen = yield* supervisor.inspect(spec.sandbox)
@@ -114,6 +119,7 @@ const deathCases = (kind: SupervisorKind, moments: ReadonlyArray<number>): void 
             )
             expect(stdout).toContain("kept\n")
             expect(stdout).not.toContain("sleep 1000")
+            expect(Files.readdirSync(agent).filter((name) => /^x.*-1\.(sh|in)$/.test(name))).toEqual([])
             yield* eventually(
               "the counter goes on",
               Effect.sync(() => Number(Files.readFileSync(file, "utf8")) > atDeath)

@@ -165,7 +165,20 @@ describe("Api", () => {
         )
         assert.strictEqual(lines[1]!["data"], Buffer.from("out\n").toString("base64"))
         const document = yield* ask(socket, "GET", "/openapi.json")
-        assert.include(document.body, "/projects/{project}/executions")
+        const { paths } = JSON.parse(document.body) as { paths: Record<string, Record<string, unknown>> }
+        for (const [path, method] of [
+          ["/projects/{project}/executions", "post"],
+          ["/projects/{project}/operations", "get"],
+          ["/projects/{project}/history", "get"],
+          ["/projects/{project}/leases", "get"],
+          ["/projects/{project}/leases", "delete"],
+          ["/operations/{id}", "get"],
+          ["/operations/{id}/supersede", "post"],
+          ["/operations/{id}/why", "get"],
+          ["/health", "get"]
+        ] as const) {
+          assert.property(paths[path], method, path)
+        }
       })
   )
 

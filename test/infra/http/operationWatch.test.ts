@@ -12,7 +12,7 @@ import * as TestClock from "effect/testing/TestClock"
 import { operationWatchMillis } from "../../../src/domain/Bounds.ts"
 import type { Operation } from "../../../src/domain/operations/Operation.ts"
 import { OperationEvents, progressOf } from "../../../src/domain/operations/OperationEvents.ts"
-import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
+import { OperationRows, OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { StorageFailure } from "../../../src/domain/persistence/PluginDb.ts"
 import { watchOperation } from "../../../src/infra/http/operationWatch.ts"
 import { ServerStopping } from "../../../src/infra/http/socketServer.ts"
@@ -41,17 +41,29 @@ const scene = Effect.gen(function* () {
         return Effect.succeed(read === "missing" ? Option.none() : Option.some(read))
       })
   })
-  const ports = Layer.mergeAll(store, Layer.succeed(ServerStopping, stopping), OperationEvents.layer)
+  const ahead = yield* Ref.make(0)
+  const sights = Layer.mock(OperationRows)({
+    queueSights: ([operation]) =>
+      Effect.map(Ref.get(ahead), (count) =>
+        count === 0 || operation === undefined
+          ? []
+          : [{ operation, queuedAtMillis: 1, node: null, allUnseenSeconds: 0, ahead: count }]
+      )
+  })
+  const ports = Layer.mergeAll(store, sights, Layer.succeed(ServerStopping, stopping), OperationEvents.layer)
   const watch = (first: Operation) =>
     watchOperation(first).pipe(
-      Stream.runForEach(({ fraction, state }) =>
+      Stream.runForEach(({ fraction, state, waiting }) =>
         Effect.andThen(
-          Ref.update(told, (before) => [...before, `${state} ${fraction}`]),
+          Ref.update(told, (before) => [
+            ...before,
+            `${state} ${fraction}${waiting === null ? "" : ` ${waiting.for}`}`
+          ]),
           Deferred.succeed(firstTold, undefined)
         )
       )
     )
-  return { row, reads, stopping, told, firstTold, ports, watch }
+  return { ahead, row, reads, stopping, told, firstTold, ports, watch }
 })
 
 describe("operationWatch", () => {
@@ -94,6 +106,27 @@ describe("operationWatch", () => {
       yield* TestClock.adjust(operationWatchMillis)
       yield* Fiber.join(watcher)
       assert.deepStrictEqual(yield* Ref.get(told), ["queued 0", "succeeded 1"])
+    })
+  )
+
+  it.effect("FC-06 what an operation waits for is told, and told again when it changes", () =>
+    Effect.gen(function* () {
+      const { ahead, firstTold, ports, row, told, watch } = yield* scene
+      yield* Ref.set(row, storedOperation())
+      yield* Ref.set(ahead, 2)
+      const watcher = yield* watch(storedOperation()).pipe(Effect.provide(ports), Effect.forkChild)
+      yield* Deferred.await(firstTold)
+      yield* TestClock.adjust(operationWatchMillis)
+      yield* Ref.set(ahead, 1)
+      yield* TestClock.adjust(operationWatchMillis)
+      yield* Ref.set(row, storedOperation({ state: "succeeded", fraction: 1 }))
+      yield* TestClock.adjust(operationWatchMillis)
+      yield* Fiber.join(watcher)
+      assert.deepStrictEqual(yield* Ref.get(told), [
+        "queued 0 2 operations of its queue, asked for before it",
+        "queued 0 1 operation of its queue, asked for before it",
+        "succeeded 1"
+      ])
     })
   )
 

@@ -18,6 +18,7 @@ import {
   OperationId,
   ProjectId,
   RequestKey,
+  SnapshotId,
   TenantId
 } from "../../../src/domain/Identity.ts"
 import { Api, CurrentCaller, type ExecutionRequest } from "../../../src/infra/http/Api.ts"
@@ -25,10 +26,15 @@ import { type ApiError, Conflict, NotFound } from "../../../src/infra/http/ApiEr
 import { layerDecoded, layerLocalCaller } from "../../../src/infra/http/middleware.ts"
 import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
 import {
+  type CheckView,
   type DeletionView,
   type ExecutionLine,
+  type ExecutionView,
+  type HistoryView,
   OperationView,
+  type OperationWhyView,
   type ProjectView,
+  type SnapshotView,
   type StatusView
 } from "../../../src/infra/http/Views.ts"
 
@@ -61,11 +67,13 @@ export const operation = (fields: Partial<OperationView> = {}): OperationView =>
   generation: Schema.decodeUnknownSync(OperationView.fields.generation)(1),
   initiator: "user",
   state: "succeeded",
+  waiting: null,
   step: null,
   fraction: 1,
   message: null,
   result: null,
   error: null,
+  supersededBy: null,
   createdAtMillis: 1_000,
   settledAtMillis: 2_000,
   ...fields
@@ -100,8 +108,14 @@ export const deletionOfWeb: DeletionView = {
   completedSteps: ["plugin:sandbox"],
   confirmedPaths: ["/state/a", "/state/b"],
   proofs: ["sb-1 generation 1: no launch was ever prepared"],
-  failureCode: null
+  failureCode: null,
+  needsOperator: false
 }
+
+export const whyOfOperation: OperationWhyView["steps"] = [
+  { step: "request", atMillis: 1_000, actor: uuid(1), told: "start of project 7", facts: { project: 7 } },
+  { step: "end", atMillis: null, actor: null, told: "it has not ended", facts: {} }
+]
 
 export interface Script {
   readonly requestOperation: (payload: unknown) => Effect.Effect<OperationView, ApiError>
@@ -109,6 +123,11 @@ export interface Script {
   readonly run: (request: ExecutionRequest) => Effect.Effect<Stream.Stream<ExecutionLine>, ApiError>
   readonly delete: (confirmedPaths: ReadonlyArray<string>) => Effect.Effect<DeletionView, ApiError>
   readonly health: Effect.Effect<"ok" | "degraded">
+  readonly checks: ReadonlyArray<CheckView>
+  readonly supersede: Effect.Effect<OperationView, ApiError>
+  readonly operations: ReadonlyArray<OperationView>
+  readonly leases: ReadonlyArray<ExecutionView>
+  readonly history: (query: object) => HistoryView
 }
 
 export const defaultScript: Script = {
@@ -124,7 +143,12 @@ export const defaultScript: Script = {
       )
     ),
   delete: () => Effect.succeed(deletionOfWeb),
-  health: Effect.succeed("ok")
+  health: Effect.succeed("ok"),
+  checks: [],
+  supersede: Effect.succeed(operation({ state: "superseded", supersededBy: uuid(1) })),
+  operations: [operation()],
+  leases: [],
+  history: () => ({ metrics: [] })
 }
 
 const known = (project: string): Effect.Effect<ProjectView, NotFound> =>
@@ -132,12 +156,42 @@ const known = (project: string): Effect.Effect<ProjectView, NotFound> =>
     ? Effect.succeed(web)
     : Effect.fail(new NotFound({ code: "project_not_found", message: `no project ${project}`, details: {} }))
 
+/** One snapshot, with a name that no path may hold. */
+export const snapshotOfWeb: SnapshotView = {
+  id: SnapshotId.make(".."),
+  state: "ready",
+  bytes: 4_096,
+  generation: operation().generation,
+  operation: operation().id,
+  createdAtMillis: 1_000
+}
+
+const scriptedSnapshots = HttpApiBuilder.group(Api, "snapshots", (group) =>
+  group.handleAll({
+    list: ({ params }) => Effect.as(known(params.project), [snapshotOfWeb]),
+    create: ({ params }) => Effect.as(known(params.project), operation({ action: "snapshot" })),
+    restore: ({ params }) => Effect.as(known(params.project), operation({ action: "restore" })),
+    remove: ({ params, query }) =>
+      Effect.andThen(
+        known(params.project),
+        query.snapshot === snapshotOfWeb.id
+          ? Effect.void
+          : Effect.fail(new NotFound({ code: "snapshot_not_found", message: "no snapshot", details: {} }))
+      )
+  })
+)
+
 const handlers = (script: Script) =>
   Layer.mergeAll(
     HttpApiBuilder.group(Api, "system", (group) =>
       group.handleAll({
         health: () =>
-          Effect.map(script.health, (status) => ({ status, version: "0.1.0", node: uuid(3), checks: [] })),
+          Effect.map(script.health, (status) => ({
+            status,
+            version: "0.1.0",
+            node: uuid(3),
+            checks: script.checks
+          })),
         doctor: () => Effect.succeed({ checks: [] })
       })
     ),
@@ -160,14 +214,22 @@ const handlers = (script: Script) =>
         delete: ({ params, payload }) =>
           Effect.andThen(known(params.project), script.delete(payload.confirmedPaths)),
         status: ({ params }) => Effect.as(known(params.project), statusOfWeb),
-        history: ({ params }) => Effect.as(known(params.project), { metrics: [] })
+        history: ({ params, query }) => Effect.as(known(params.project), script.history(query))
       })
     ),
     HttpApiBuilder.group(Api, "operations", (group) =>
       group.handleAll({
         request: ({ params, payload }) =>
           Effect.andThen(known(params.project), script.requestOperation(payload)),
-        get: () => Effect.succeed(operation()),
+        list: ({ params, query }) =>
+          Effect.map(known(params.project), () => {
+            const after = script.operations.findIndex(({ id }) => id === query.before) + 1
+            return script.operations.slice(after, after + 1)
+          }),
+        supersede: () => script.supersede,
+        why: ({ params }) => Effect.succeed({ operation: params.id, steps: whyOfOperation }),
+        get: ({ params }) =>
+          Effect.succeed(script.operations.find(({ id }) => id === params.id) ?? operation()),
         events: () => Effect.succeed(script.events)
       })
     ),
@@ -175,6 +237,13 @@ const handlers = (script: Script) =>
       group.handleAll({
         run: ({ params, payload }) => Effect.andThen(known(params.project), script.run(payload)),
         cancel: () => Effect.void
+      })
+    ),
+    scriptedSnapshots,
+    HttpApiBuilder.group(Api, "leases", (group) =>
+      group.handleAll({
+        list: ({ params }) => Effect.as(known(params.project), script.leases),
+        cancel: ({ params }) => Effect.as(known(params.project), script.leases)
       })
     )
   )

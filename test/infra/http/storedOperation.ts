@@ -59,11 +59,13 @@ export const storedOperation = (fields: Partial<typeof Operation.Encoded> = {}):
     oldRecipe: recipe,
     newRecipe: recipe,
     owed: [`sb-${canary}/1`],
-    absences: [`sb-${canary} is gone`],
+    absences: ["its former guest is gone"],
     result: null,
     errorCode: null,
     errorText: null,
+    supersededBy: null,
     createdAtMillis: 1,
+    claimedAtMillis: null,
     settledAtMillis: null,
     ...fields
   })

@@ -62,7 +62,8 @@ describe("postgres/DeletionStore", () => {
             completedSteps: [],
             confirmedPaths: ["/disks/1"],
             proofs: [],
-            failureCode: null
+            failureCode: null,
+            attempts: 0
           }
         )
         assert.deepStrictEqual(yield* stored(scene.project), record)
@@ -86,9 +87,34 @@ describe("postgres/DeletionStore", () => {
               completedSteps: ["plugin:sandbox"],
               confirmedPaths: ["/disks/1", "/disks/2"],
               proofs: ["sb-1 is gone"],
-              failureCode: null
+              failureCode: null,
+              attempts: 0
             }
           )
+        })
+    )
+
+    it.effect(
+      "FC-09 each stop counts until a step is done or somebody asks, and none counts afterwards",
+      () =>
+        Effect.gen(function* () {
+          const scene = yield* newProject
+          const store = yield* DeletionStore
+          const stop = store.noteFailure(scene.project, "guest_failure")
+          yield* admit(scene)
+          assert.deepStrictEqual([yield* stop, yield* stop], [1, 2])
+          assert.deepInclude(
+            { ...(yield* stored(scene.project)) },
+            { attempts: 2, failureCode: "guest_failure" }
+          )
+          yield* removed(scene.project)
+          assert.strictEqual((yield* stored(scene.project)).attempts, 0)
+          assert.strictEqual(yield* stop, 1)
+          assert.strictEqual((yield* admit(scene)).attempts, 0)
+          yield* stop
+          assert.strictEqual((yield* finalize(scene.project)).attempts, 0)
+          assert.strictEqual(yield* stop, 0)
+          assert.deepInclude({ ...(yield* stored(scene.project)) }, { attempts: 0, failureCode: null })
         })
     )
 

@@ -110,7 +110,12 @@ describe("RuntimeStore", () => {
         const before = yield* store.runtime(project)
         const late = [
           store.observe(project, { generation: second, observed: "failed", reason: "late" }),
-          store.begin(project, { generation: second, desired: "stopped", observedMeanwhile: "starting" }),
+          store.begin(project, {
+            generation: second,
+            desired: "stopped",
+            isManual: false,
+            observedMeanwhile: "starting"
+          }),
           store.saveRecipe(project, { generation: second, recipe: recipeOf(2) }),
           store.replaceMachine(project, { from: second, recipe: recipeOf(3) }),
           store.replaceMachine(project, { from: first, recipe: recipeOf(3) }),
@@ -141,7 +146,12 @@ describe("RuntimeStore", () => {
             yield* store.observe(project, { generation: second, observed: "starting", reason: "boot" })
           )
           assert.isTrue(
-            yield* store.begin(project, { generation: second, desired: "running", observedMeanwhile: null })
+            yield* store.begin(project, {
+              generation: second,
+              desired: "running",
+              isManual: false,
+              observedMeanwhile: null
+            })
           )
           const now = Option.getOrThrow(yield* store.runtime(project))
           assert.deepInclude(now, {
@@ -165,7 +175,12 @@ describe("RuntimeStore", () => {
           const { project } = yield* newProject
           yield* provisioned(project, "stopped")
           yield* store.observe(project, { generation: first, observed: "failed", reason: "it broke" })
-          const begun = { generation: first, desired: "running", observedMeanwhile: "starting" } as const
+          const begun = {
+            generation: first,
+            desired: "running",
+            isManual: false,
+            observedMeanwhile: "starting"
+          } as const
           assert.isTrue(yield* store.begin(project, begun))
           const now = Option.getOrThrow(yield* store.runtime(project))
           assert.deepInclude(now, { desired: "running", observed: "starting", observedReason: null })
@@ -179,7 +194,7 @@ describe("RuntimeStore", () => {
         yield* provisioned(project, "stopped")
         const epoch = Effect.map(store.runtime(project), (found) => Option.getOrThrow(found).refreshEpoch)
         const beginning = (observedMeanwhile: "starting" | null) =>
-          store.begin(project, { generation: first, desired: "running", observedMeanwhile })
+          store.begin(project, { generation: first, desired: "running", isManual: false, observedMeanwhile })
         const seen = (observed: "running" | "stopped") =>
           store.observe(project, { generation: first, observed, reason: null })
         const writes = [

@@ -28,6 +28,7 @@ const boundsOf: Readonly<Record<string, ReadonlyArray<number>>> = {
     Bounds.removedProjectsKeptMax
   ],
   "plugin_sandbox.live_operations": [Bounds.tenantProjectsMax],
+  "plugin_sandbox.runtime_snapshots": [Bounds.projectSnapshotsMax],
   "plugin_sandbox.runtime_logs": [Bounds.runtimeLogRowsMax],
   "plugin_sandbox.execution_leases": [Bounds.projectLeasesMax, Bounds.cancelTombstonesKeptMin],
   "plugin_sandbox.repository_claims": [Bounds.projectRepositoriesMax],

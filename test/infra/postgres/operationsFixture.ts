@@ -63,7 +63,8 @@ export class RaisedAlerts extends Context.Service<RaisedAlerts, Array<RefusedSta
 const alerts = Layer.effect(
   OperationAlerts,
   Effect.map(RaisedAlerts, (raised) => ({
-    startRefused: (refused) => Effect.sync(() => void raised.push(refused))
+    startRefused: (refused) => Effect.sync(() => void raised.push(refused)),
+    recoveriesFail: () => Effect.void
   }))
 )
 
@@ -224,9 +225,10 @@ export const receipt = Effect.fnUntraced(function* (
   const live = given.state === "queued" || given.state === "claimed"
   const id = yield* value(
     `insert into runtime_operations (id, project_id, initiator, action, request_key, generation, parameters, state,
-        claimed_by, claim_sequence, settled_at, new_recipe, error_code)
+        claimed_by, claim_sequence, settled_at, new_recipe, error_code, superseded_by)
       values ($1::uuid, $2::bigint, $3::text, $4::text, $5::text, 1, $6::text::jsonb, $7::text, $8::text, 0,
-        case when $9::boolean then null else now() end, $10::text::jsonb, case when $7::text = 'failed' then 'broken' end)
+        case when $9::boolean then null else now() end, $10::text::jsonb, case when $7::text = 'failed' then 'broken' end,
+        case when $7::text = 'superseded' then 'system' end)
       returning row_id`,
     [
       randomUUID(),

@@ -69,6 +69,8 @@ const statements = (): ReadonlyArray<string> => [
     confirmed_paths text[] not null,
     proofs jsonb not null default '[]',
     failure_code text,
+    attempts int not null default 0,
+    failed_at timestamptz(3),
     requested_by uuid,
     requested_at timestamptz(3) not null default now(),
     completed_at timestamptz(3),

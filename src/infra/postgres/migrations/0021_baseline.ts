@@ -6,6 +6,7 @@
  *     runtime_operations  (row_id identity)  receipts; they outlive machine and Project, so no foreign key
  *     live_operations                        queued and claimed ones, one a Project: 0021_operations.ts
  *     runtime_logs        (row_id identity)  newest 200 rows a Project
+ *     runtime_snapshots   n─1 runtimes       copies of the workspace: 0021_workspaces.ts
  *     execution_leases, repository_claims    what is worked on now: 0021_leases.ts
  *     resource_samples, resource_rollups, history_deletions, and the open buckets of runtimes: 0021_history.ts
  *     nodes                                  which node carries which guest
@@ -18,6 +19,7 @@ import { boundedTable } from "./0001_core.ts"
 import { historyStatements, sampleColumns } from "./0021_history.ts"
 import { leaseObjects } from "./0021_leases.ts"
 import { operationFunctions } from "./0021_operations.ts"
+import { workspaceTables } from "./0021_workspaces.ts"
 
 const statements = (): ReadonlyArray<string> => [
   `create table nodes (
@@ -37,6 +39,9 @@ const statements = (): ReadonlyArray<string> => [
     observed_reason text,
     recipe jsonb,
     refresh_epoch bigint not null default 0,
+    recovery_attempts int not null default 0,
+    recovery_due_at timestamptz(3),
+    running_since timestamptz(3),
     created_at timestamptz(3) not null default now(),
     changed_at timestamptz(3) not null default now(),
     ${sampleColumns},
@@ -70,19 +75,22 @@ const statements = (): ReadonlyArray<string> => [
     result jsonb,
     error_code text,
     error_text text,
+    superseded_by text,
     created_at timestamptz(3) not null default now(),
     claimed_at timestamptz(3),
     settled_at timestamptz(3),
     unique (project_id, request_key),
     check ((state = 'claimed') = (claimed_by is not null)),
-    check ((state in ('succeeded', 'failed', 'superseded')) = (settled_at is not null))
+    check ((state in ('succeeded', 'failed', 'superseded')) = (settled_at is not null)),
+    check ((state = 'superseded') = (superseded_by is not null))
   ) with (fillfactor = 75)`,
   // One live operation a runtime, whoever asks, and the queue in the order of admission. With a node it is for that node
   // alone, which carries its machine; without one any may begin it. Source: SP-ADM-09, FC-13.
   `create table live_operations (
     project_id bigint primary key,
     row_id bigint not null unique,
-    node_id uuid
+    node_id uuid,
+    queued_at timestamptz(3) not null default now()
   )`,
   `create index runtime_operations_by_project on runtime_operations (project_id, row_id)`,
   `create index runtime_operations_by_account on runtime_operations (account_id, row_id)`,
@@ -98,7 +106,8 @@ const statements = (): ReadonlyArray<string> => [
   `create index runtime_logs_by_project on runtime_logs (project_id, row_id)`,
   ...leaseObjects,
   ...historyStatements,
-  ...operationFunctions
+  ...operationFunctions,
+  ...workspaceTables
 ]
 
 export const pluginMigrations: ReadonlyArray<Migration> = [{ version: 21, name: "baseline", statements }]

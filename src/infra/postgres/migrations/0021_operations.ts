@@ -87,7 +87,8 @@ const enqueueOperation = `create function enqueue_operation(
       end if;
       exit when live.row_id is null;
       update runtime_operations
-        set state = 'superseded', settled_at = now(), error_code = p_superseded_code, error_text = p_superseded_text
+        set state = 'superseded', settled_at = now(), error_code = p_superseded_code, error_text = p_superseded_text,
+          superseded_by = coalesce(p_account::text, 'system')
         where row_id = live.row_id and state = 'queued' returning * into operation;
       -- It was claimed meanwhile: look again.
       continue when not found;
@@ -147,11 +148,39 @@ const claimOperation = `create function claim_operation(
         return;
       end if;
       update runtime_operations
-        set state = 'superseded', settled_at = now(), error_code = p_superseded_code, error_text = p_superseded_text
+        set state = 'superseded', settled_at = now(), error_code = p_superseded_code, error_text = p_superseded_text,
+          superseded_by = 'system'
         where row_id = candidate.row_id returning * into candidate;
       delete from live_operations where project_id = candidate.project_id and row_id = candidate.row_id;
       return next candidate;
     end loop;
+  end $$`
+
+/**
+ * A queued operation taken back by somebody who may write to its Project. What a deletion asked for is the deletion's,
+ * and what is claimed is at work: both are answered as they are. One that is superseded already stays so.
+ * Source: FC-06, FC-22, SP-ADM-04.
+ */
+const supersedeOperation = `create function supersede_operation(p_id uuid, p_account uuid, p_code text, p_text text)
+  returns table (outcome text, operation runtime_operations) language plpgsql as $$
+  begin
+    select * into operation from runtime_operations where id = p_id for update;
+    if not found then
+      return;
+    end if;
+    perform core.require_access(operation.project_id, p_account, true);
+    if operation.state <> 'queued' or operation.action = 'delete' then
+      outcome := case when operation.state = 'superseded' then 'repeated' else 'refused' end;
+      return next;
+      return;
+    end if;
+    update runtime_operations
+      set state = 'superseded', settled_at = now(), error_code = p_code, error_text = p_text,
+        superseded_by = p_account::text
+      where row_id = operation.row_id returning * into operation;
+    delete from live_operations where project_id = operation.project_id and row_id = operation.row_id;
+    outcome := 'superseded';
+    return next;
   end $$`
 
 /**
@@ -171,7 +200,7 @@ const settleOperation = `create function settle_operation(
     end if;
     update runtime_operations
       set state = p_state, settled_at = now(), claimed_by = null, error_code = p_code, error_text = p_text,
-        result = coalesce(p_result, result), fraction = case when p_state = 'succeeded' then 1 else fraction end
+        superseded_by = case when p_state = 'superseded' then 'system' end, result = coalesce(p_result, result), fraction = case when p_state = 'succeeded' then 1 else fraction end
       where row_id = p_row and state = 'claimed' and claimed_by = p_process and claim_sequence = p_sequence
       returning * into settled;
     if not found then
@@ -224,6 +253,7 @@ export const operationFunctions: ReadonlyArray<string> = [
   nodeOfOwedMachine,
   enqueueOperation,
   claimOperation,
+  supersedeOperation,
   settleOperation,
   appendRuntimeLog,
   clearRuntimeLog

@@ -1,15 +1,12 @@
-/** Provision, start and stop over scripted guests: their steps, and what becomes of the machine when one fails. */
+/** Bringing a machine up over scripted guests, and what becomes of it when a step fails. */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { machinePlans } from "../../../src/domain/operations/machineSteps.ts"
-import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
-import { removalPlan } from "../../../src/domain/removal/removalSteps.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { countCalls, failNext, type ScriptedCall } from "../../../src/infra/guests/scriptedState.ts"
 import { Clone } from "../../support/clone.ts"
-import { ask, fixture, newProject, provisioned, Scripted, settled } from "../removal/fixture.ts"
+import { fixture, ask, newProject, provisioned, Scripted, settled } from "../removal/fixture.ts"
 
 const live = { excludeTestServices: true, timeout: "60 seconds" } as const
 
@@ -18,30 +15,11 @@ const observed = (project: Parameters<RuntimeStore["Service"]["runtime"]>[0]) =>
     Effect.map(store.runtime(project), (runtime) => Option.getOrThrow(runtime))
   )
 
-describe("operations/machineSteps", () => {
+describe("operations/startSteps", () => {
   layer(
     fixture,
     live
   )((it) => {
-    it.effect("steps and weights are those of the figures", () =>
-      Effect.gen(function* () {
-        const plans = [...(yield* machinePlans), yield* removalPlan]
-        const weights = Object.fromEntries(
-          plans.map(({ action, steps }) => [
-            action,
-            steps.map(({ name, weight }) => `${name} ${weight}`).join(", ")
-          ])
-        )
-        const up = "image 10, storage 1, guest 2, boot 2, ready 2, initialise 1"
-        assert.deepStrictEqual(weights, {
-          provision: up,
-          start: up,
-          stop: "quiesce 1, stop 2",
-          delete: "stop 2, guests 2, storage 2, records 1"
-        })
-      })
-    )
-
     it.effect(
       "BX-01 the recipe is durable, marked as being made, before the node's registry hears of the machine",
       () =>
@@ -116,49 +94,6 @@ describe("operations/machineSteps", () => {
         assert.strictEqual((yield* Effect.flatMap(ask(scene, "start"), settled)).state, "succeeded")
         assert.deepStrictEqual(guests.guests.get(sandbox)?.identity, before)
         assert.strictEqual(countCalls(guests, "start", sandbox), 1)
-      })
-    )
-
-    for (const action of ["start", "stop"] as const) {
-      it.effect(`FC-13 SP-OPS-03 a ${action} of a machine of another node touches nothing here`, () =>
-        Effect.gen(function* () {
-          const scene = yield* provisioned
-          const { guests } = yield* Scripted
-          const { admin } = yield* Clone
-          const elsewhere = "00000000-0000-4000-8000-00000000000e"
-          yield* admin(`insert into plugin_sandbox.nodes (id, name) values ('${elsewhere}', 'there')
-            on conflict do nothing`)
-          // The queue says nothing of the node, as when the row was written by hand: the step looks for itself.
-          yield* admin(`update plugin_sandbox.runtimes set node_id = null,
-            recipe = jsonb_set(recipe, '{node}', '"${elsewhere}"') where project_id = ${scene.project}`)
-          const sandbox = scene.operation.newRecipe!.sandbox
-          const before = [guests.guests.get(sandbox)?.identity, countCalls(guests, "end", sandbox)]
-          const refused = yield* Effect.flatMap(ask(scene, action), settled)
-          assert.deepStrictEqual([refused.state, refused.errorCode], ["failed", "sandbox_of_another_node"])
-          assert.deepStrictEqual(
-            [guests.guests.get(sandbox)?.identity, countCalls(guests, "end", sandbox)],
-            before
-          )
-        })
-      )
-    }
-
-    it.effect("a stop that cannot end the guest fails, and the machine stays charged", () =>
-      Effect.gen(function* () {
-        const scene = yield* provisioned
-        const { guests } = yield* Scripted
-        failNext(guests, "end")
-        const failed = yield* Effect.flatMap(ask(scene, "stop"), settled)
-        assert.deepStrictEqual([failed.state, failed.errorCode], ["failed", "guest_failure"])
-        assert.strictEqual((yield* Effect.flatMap(ask(scene, "stop"), settled)).state, "succeeded")
-        assert.strictEqual((yield* observed(scene.project)).observed, "stopped")
-        const receipts = yield* Effect.flatMap(OperationStore, (store) =>
-          store.newestOfProject(scene.project, { limit: 5 })
-        )
-        assert.deepStrictEqual(
-          receipts.map(({ action, state }) => `${action} ${state}`),
-          ["stop succeeded", "stop failed", "provision succeeded"]
-        )
       })
     )
   })

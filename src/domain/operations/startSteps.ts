@@ -1,0 +1,108 @@
+/**
+ * The steps that bring a machine up, for every action that ends with one that runs. Each converges: run again after a
+ * crash it finds what is there and makes only what is missing, so that no second guest can come of it.
+ * Source: SP-OPS-03, SP figures.
+ */
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
+import * as Stream from "effect/Stream"
+import { guestReadyMillisMax, guestReadyPollMillis } from "../Bounds.ts"
+import { GuestCommand } from "../guests/GuestSpec.ts"
+import { GuestSupervisor } from "../guests/GuestSupervisor.ts"
+import { createSandbox } from "../registry/creation.ts"
+import { startSandbox } from "../registry/lifecycle.ts"
+import { Disks } from "../runtimes/Disks.ts"
+import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
+import {
+  firstRecipe,
+  machineToBuild,
+  requestOf,
+  requireBuildable,
+  requireCarriedHere
+} from "./machineRecipes.ts"
+import type { MachineAct, MachineSteps } from "./machineServices.ts"
+import { machineGenerationOf } from "./Operation.ts"
+import { OperationRefused } from "./OperationRefused.ts"
+import { nothingMore } from "./plan.ts"
+
+/** The recipe is durable, marked as being made, before anything of it exists. Source: BX-01. */
+const image: MachineAct = Effect.fnUntraced(function* (operation, recorder) {
+  const isFirst = operation.action === "provision" && operation.newRecipe === null
+  const recipe = isFirst ? yield* firstRecipe(operation) : yield* machineToBuild(operation)
+  yield* requireCarriedHere(operation, recipe)
+  yield* requireBuildable(operation, recipe)
+  if (!isFirst) return nothingMore
+  yield* recorder.record({ newRecipe: recipe, flags: ["creating"] })
+  return { newRecipe: recipe }
+})
+
+const storage: MachineAct = Effect.fnUntraced(function* (operation) {
+  const disks = yield* Disks
+  const recipe = yield* machineToBuild(operation)
+  yield* Effect.forEach(recipe.disks, disks.ensure, { discard: true })
+  return nothingMore
+})
+
+/** The node's registry owes the machine, then the runtime's row names it. */
+const guest: MachineAct = Effect.fnUntraced(function* (operation) {
+  const runtimes = yield* RuntimeStore
+  const recipe = yield* machineToBuild(operation)
+  yield* createSandbox(requestOf(operation.project, recipe))
+  const generation = machineGenerationOf(operation)
+  if (yield* runtimes.saveRecipe(operation.project, { generation, recipe })) return nothingMore
+  return yield* new OperationRefused({
+    project: operation.project,
+    code: "generation_conflict",
+    why: "its machine was replaced meanwhile"
+  })
+})
+
+const boot: MachineAct = Effect.fnUntraced(function* (operation, recorder) {
+  const recipe = yield* machineToBuild(operation)
+  yield* startSandbox(recipe.sandbox)
+  yield* recorder.log(`${recipe.sandbox} is up`)
+  return nothingMore
+})
+
+/** Asks until the guest's agent answers, or the time for it is over. Source: SP figures (boot ready 30 s, poll 100 ms). */
+const ready: MachineAct = Effect.fnUntraced(function* (operation) {
+  const supervisor = yield* GuestSupervisor
+  const recipe = yield* machineToBuild(operation)
+  yield* supervisor.ping(recipe.sandbox).pipe(
+    Effect.retry({
+      schedule: Schedule.spaced(guestReadyPollMillis),
+      times: Math.ceil(guestReadyMillisMax / guestReadyPollMillis)
+    })
+  )
+  return nothingMore
+})
+
+/** The first command in the guest: its workspace takes writes. What a later one needs is not promised before. */
+const initialise: MachineAct = Effect.fnUntraced(function* (operation) {
+  const supervisor = yield* GuestSupervisor
+  const recipe = yield* machineToBuild(operation)
+  const probe = new GuestCommand({
+    argv: ["/bin/sh", "-c", "test -w ."],
+    environment: {},
+    workingDirectory: "/workspace",
+    standardInput: null,
+    timeoutMillis: guestReadyMillisMax
+  })
+  const last = yield* Stream.runLast(supervisor.execute(recipe.sandbox, probe))
+  if (last._tag === "Some" && last.value._tag === "Exited" && last.value.exitCode === 0) return nothingMore
+  return yield* new OperationRefused({
+    project: operation.project,
+    code: "workspace_not_writable",
+    why: "its guest cannot write to /workspace"
+  })
+})
+
+/** Steps and weights of a start. Source: SP figures. */
+export const startSteps: MachineSteps = [
+  ["image", 10, image],
+  ["storage", 1, storage],
+  ["guest", 2, guest],
+  ["boot", 2, boot],
+  ["ready", 2, ready],
+  ["initialise", 1, initialise]
+]

@@ -1,0 +1,40 @@
+/**
+ * Tables of the baseline about workspaces.
+ *
+ *     runtime_snapshots  n─1 runtimes   a copy of the workspace; restrict: a runtime that owns copies stays
+ *
+ *     capturing → ready       the copy is whole and durable
+ *     capturing → removing    it came to nothing
+ *     ready     → removing    somebody asked for its removal
+ *
+ * The row is there before the copy and goes after it, so that what lies on a disk always has a row. `paused_by` names
+ * the claim that holds the guest still for the copy, from before the pause until after it: who finds it later knows that
+ * the guest was left behind paused, and by whom.
+ */
+import { projectSnapshotsMax } from "../../../domain/Bounds.ts"
+import { boundedTable } from "./0001_core.ts"
+
+export const workspaceTables: ReadonlyArray<string> = [
+  `create table runtime_snapshots (
+    row_id bigint generated always as identity primary key,
+    project_id bigint not null references runtimes (project_id) on delete restrict,
+    id text not null check (id ~ '^[A-Za-z0-9_.:-]{1,160}$'),
+    path text not null unique,
+    bytes bigint check (bytes >= 0),
+    generation bigint not null,
+    recipe jsonb not null,
+    state text not null default 'capturing' check (state in ('capturing', 'ready', 'removing')),
+    operation_id uuid not null,
+    account_id uuid,
+    paused_by text,
+    removed_by text,
+    reason text,
+    created_at timestamptz(3) not null default now(),
+    unique (project_id, id),
+    check (state <> 'ready' or bytes is not null),
+    check ((state = 'removing') = (reason is not null))
+  )`,
+  // What a sweep looks for, whoever has how many that are finished.
+  `create index runtime_snapshots_unfinished on runtime_snapshots (row_id) where state <> 'ready' or paused_by is not null`,
+  boundedTable("runtime_snapshots", projectSnapshotsMax, "project_id")
+]
