@@ -265,7 +265,7 @@ describe("reconcilers", () => {
         const loop = yield* deletions.pipe(
           Effect.provide(
             Layer.mergeAll(
-              Layer.mock(DeletionStore)({ due }),
+              Layer.mock(DeletionStore)({ due, needingOperator: Effect.succeed(0) }),
               Layer.mock(ProjectStore)({}),
               Participants.layer,
               SweepReports.layer

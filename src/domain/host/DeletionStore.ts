@@ -101,6 +101,8 @@ export class DeletionStore extends Context.Service<
      * due every `deletionOperatorRetrySeconds`, by the database's clock. Source: FC-09.
      */
     readonly due: (after: ProjectId | null) => Effect.Effect<ReadonlyArray<DeletionRecord>, StorageError>
+    /** How many pending ones need an operator. Source: FC-09. */
+    readonly needingOperator: Effect.Effect<number, StorageError>
     /** Notes that a participant has verified its success, with its proofs; once a step. */
     readonly completeStep: (
       project: ProjectId,

@@ -3,6 +3,7 @@
  * durable acknowledgement, finalization. It may die anywhere: the record says where to go on. Source: SP-DEL.
  */
 import * as Effect from "effect/Effect"
+import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import {
   deletionOperatorRetrySeconds,
@@ -193,6 +194,10 @@ export const deleteProject = Effect.fn("host.deleteProject")(function* (
   return completed
 })
 
+const needingOperator = Metric.gauge("holdfast_deletions_need_operator", {
+  description: "Deletions of Projects that have stopped so often that somebody has to look at them"
+})
+
 /**
  * Goes on with one pending deletion and answers whether it is completed; its failure is logged, since nobody waits for
  * it. One that waits for a node that does not come is left to itself after `deletionPassMillisMax`, so that it holds no
@@ -227,6 +232,8 @@ export const continueDeletions = Effect.fn("host.continueDeletions")(function* (
       if (completed === false) failed += 1
     }
     after = page.at(-1)?.project ?? null
-    if (page.length < deletionsPageMax) return { attempted: done + failed, done, failed }
+    if (page.length < deletionsPageMax) break
   }
+  yield* Metric.update(needingOperator, yield* store.needingOperator)
+  return { attempted: done + failed, done, failed }
 })

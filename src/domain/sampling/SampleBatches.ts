@@ -17,7 +17,9 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import * as Semaphore from "effect/Semaphore"
+import * as Struct from "effect/Struct"
 import {
   sampleBatchesAtOnceMax,
   sampleBatchMax,
@@ -144,15 +146,44 @@ const recordEach = (
       : Effect.succeed(batch.map((offer) => [offer, exit] as const))
   })
 
+const noSamples: SampleCounts = { recorded: 0, stale: 0, busy: 0, failed: 0, refused: 0 }
+
+/** What became of samples, and how much of that the metrics have been told. */
+class Counts {
+  all = noSamples
+  private told = noSamples
+
+  add(outcome: keyof SampleCounts): void {
+    this.all = { ...this.all, [outcome]: this.all[outcome] + 1 }
+  }
+
+  readonly tell = Effect.suspend(() => {
+    const { all, told } = this
+    this.told = all
+    return Effect.forEach(
+      Struct.keys(all).filter((outcome) => all[outcome] > told[outcome]),
+      (outcome) => Metric.update(metricOf(outcome), all[outcome] - told[outcome]),
+      { discard: true }
+    )
+  })
+}
+
+const metricOf = (outcome: keyof SampleCounts) =>
+  Metric.counter("holdfast_samples_total", {
+    description: "Samples by what became of them",
+    attributes: { outcome },
+    incremental: true
+  })
+
 const make = Effect.gen(function* () {
   const store = yield* SampleStore
   const scope = yield* Effect.scope
   const places = yield* Semaphore.make(sampleBatchesAtOnceMax)
   const waiting = new Waiting()
-  const counts = { recorded: 0, stale: 0, busy: 0, failed: 0, refused: 0 }
+  const counts = new Counts()
 
   const end = (offer: Offer, counted: keyof SampleCounts, exit: Exit.Exit<void, NotRecorded>): void => {
-    counts[counted] += 1
+    counts.add(counted)
     waiting.answer(offer, exit)
   }
 
@@ -175,6 +206,7 @@ const make = Effect.gen(function* () {
     const recorded = yield* recordEach(store, batch).pipe(Effect.ensuring(places.release(1)))
     const nowMillis = yield* monotonicMillis
     const held = recorded.filter(([offer, exit]) => !settle(offer, exit, nowMillis)).map(([offer]) => offer)
+    yield* counts.tell
     if (held.length === 0) return
     yield* Effect.sleep(sampleBatchMillis)
     waiting.putBack(held)
@@ -199,13 +231,14 @@ const make = Effect.gen(function* () {
     offer: (sample) =>
       Effect.flatMap(monotonicMillis, (offeredAtMillis) => {
         if (waiting.unanswered.size >= sampleOffersMax) {
-          counts.refused += 1
-          return Effect.fail(new SampleOffersFull({ project: sample.project, sampleOffersMax }))
+          counts.add("refused")
+          const refusal = new SampleOffersFull({ project: sample.project, sampleOffersMax })
+          return Effect.andThen(counts.tell, refusal)
         }
         const offer: Offer = { sample, offeredAtMillis, answer: Deferred.makeUnsafe() }
         waiting.add(offer)
         return Effect.succeed(Deferred.await(offer.answer))
       }),
-    counts: Effect.sync(() => ({ ...counts }))
+    counts: Effect.sync(() => counts.all)
   })
 })

@@ -53,6 +53,9 @@ const dueText = `select ${columns} from core.project_deletions
     select requested_at, project_id from core.project_deletions where project_id = $1::bigint))
   order by requested_at, project_id limit $2::int`
 
+const needingOperatorText = `select count(*)::int as count from core.project_deletions
+  where state = 'pending' and attempts >= $1::int`
+
 const completeStepText = `update core.project_deletions
   set completed_steps = completed_steps || $2::text, proofs = proofs || $3::text::jsonb, failure_code = null,
     attempts = 0, failed_at = null
@@ -131,6 +134,10 @@ export const layer: Layer.Layer<DeletionStore, never, PluginDb> = Layer.effect(
           ]),
           (rows) => rows.map(recordOf)
         ),
+      needingOperator: Effect.map(
+        query("needingOperator", needingOperatorText, [deletionUnattendedTriesMax]),
+        ([row]) => Number(row?.["count"])
+      ),
       completeStep: (project, { participant, proofs }) =>
         Effect.asVoid(
           query("completeStep", completeStepText, [project, participant, JSON.stringify(proofs)])

@@ -19,7 +19,7 @@ import {
   type TakenBack
 } from "../../domain/operations/OperationStore.ts"
 import { PluginDb, PluginTx, type SqlRow } from "../../domain/persistence/PluginDb.ts"
-import { firstOf, operationOf, runtimeOf } from "./rows.ts"
+import { firstOf, operationOf, runtimeColumns, runtimeOf } from "./rows.ts"
 
 /** Walks read the newest rows first from here when no page was given. */
 const beyondEveryRow = Number.MAX_SAFE_INTEGER
@@ -137,7 +137,7 @@ const takeBack =
       .pipe(Effect.map((rows) => firstOf(rows, takenBackOf)))
 
 const overviewText = {
-  runtime: "select * from runtimes where project_id = $1::bigint",
+  runtime: `select ${runtimeColumns} from runtimes where project_id = $1::bigint`,
   live: `select o.* from live_operations l join runtime_operations o on o.row_id = l.row_id
     where l.project_id = $1::bigint`,
   newest: `select * from runtime_operations where project_id = $1::bigint and row_id < $2::bigint

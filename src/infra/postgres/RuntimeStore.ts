@@ -19,7 +19,7 @@ import {
   RuntimeStore,
   type RuntimeStatements
 } from "../../domain/runtimes/RuntimeStore.ts"
-import { firstOf, recipeText, runtimeOf } from "./rows.ts"
+import { firstOf, recipeText, runtimeColumns, runtimeOf } from "./rows.ts"
 import { tableFullState } from "./storageFailure.ts"
 
 type Run<E> = (query: Query) => Effect.Effect<ReadonlyArray<SqlRow>, E>
@@ -65,7 +65,7 @@ const makeStatements = <E>(run: Run<E>, locking: boolean): RuntimeStatements<E> 
       Effect.map(
         run({
           operation: "RuntimeStore.runtime",
-          text: `select * from runtimes where project_id = $1::bigint${locking ? " for update" : ""}`,
+          text: `select ${runtimeColumns} from runtimes where project_id = $1::bigint${locking ? " for update" : ""}`,
           parameters: [project]
         }),
         (rows) => firstOf(rows, runtimeOf)
@@ -131,7 +131,7 @@ export const layer: Layer.Layer<RuntimeStore, never, PluginDb | Processes> = Lay
         Effect.map(
           db.query({
             operation: "RuntimeStore.page",
-            text: "select * from runtimes where project_id > $1::bigint order by project_id limit $2::int",
+            text: `select ${runtimeColumns} from runtimes where project_id > $1::bigint order by project_id limit $2::int`,
             parameters: [after, limit]
           }),
           (rows) => rows.map(runtimeOf)

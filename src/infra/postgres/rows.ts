@@ -38,6 +38,10 @@ const decodeResult = Schema.decodeUnknownSync(OperationResult)
 const modelOf = <A extends object>(prototype: A, fields: Omit<A, "toString">): A =>
   Object.assign(Object.create(prototype) as A, fields)
 
+/** What a Runtime is of its row. The figures of its samples are wide, and SampleStore reads them. */
+export const runtimeColumns = `project_id, generation, sandbox_id, desired, observed, observed_reason, recipe,
+  refresh_epoch, sample_started_at`
+
 export const runtimeOf = (row: SqlRow): Runtime =>
   modelOf<Runtime>(Runtime.prototype, {
     project: number(row.project_id) as Runtime["project"],

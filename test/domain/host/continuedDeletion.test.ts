@@ -4,6 +4,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/testing/TestClock"
 import {
@@ -52,6 +53,12 @@ const stepping = (owner: Owner, faults: Faults): Participant => ({
       code: "guest_failure",
       message: "it was told to fail"
     }))
+})
+
+/** Deletions that need an operator, as the metrics tell it. */
+const gauge = Effect.map(Metric.snapshot, (metrics) => {
+  const found = metrics.find(({ id }) => id === "holdfast_deletions_need_operator")
+  return found !== undefined && "value" in found.state ? Number(found.state.value) : undefined
 })
 
 describe("host/projectDeletion, continued", () => {
@@ -188,6 +195,7 @@ describe("host/projectDeletion, continued", () => {
           assert.match((yield* alerts)[0] ?? "", /stopped 5 times.+plugin:sandbox \(guest_failure\)/)
           yield* pass
           assert.lengthOf(storage.calls, deletionUnattendedTriesMax)
+          assert.strictEqual(yield* gauge, 1)
 
           const pastBy = (seconds: number) =>
             admin(
@@ -208,6 +216,7 @@ describe("host/projectDeletion, continued", () => {
           storage.fails = null
           yield* pass
           assert.isNull(yield* lifecycleOf(scene.project))
+          assert.strictEqual(yield* gauge, 0)
           assert.isFalse(needsOperator(Option.getOrThrow(yield* recordOf(scene.project))))
         })
     )

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
 import {
@@ -66,6 +67,19 @@ const offerMany = (count: number, first = 1) =>
   )
 
 const numbers = (count: number, first = 1) => Array.from({ length: count }, (_, at) => at + first)
+
+/** The counter of samples by outcome, as the metrics tell it. */
+const counted = Effect.map(Metric.snapshot, (metrics) =>
+  Object.fromEntries(
+    metrics.flatMap(({ attributes, id, state }) =>
+      id === "holdfast_samples_total" && "count" in state
+        ? [[attributes?.["outcome"], Number(state.count)]]
+        : []
+    )
+  )
+)
+const withOwnMetrics = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => Effect.provideService(effect, Metric.MetricRegistry, new Map()))
 
 /** Lets what is ready run, without any time passing. */
 const settle = TestClock.adjust(0)
@@ -165,12 +179,15 @@ describe("SampleBatches", () => {
         const ends = yield* offerMany(sampleOffersMax)
         const refused = yield* Effect.flip(offer(sampleOffersMax + 1))
         assert.deepInclude(refused, { code: "sample_offers_full", sampleOffersMax })
+        assert.deepStrictEqual(yield* counted, { refused: 1 })
         yield* TestClock.adjust("1 second")
         yield* TestClock.adjust("10 seconds")
         for (const end of ends) yield* end
         yield* offer(sampleOffersMax + 1)
+        yield* settle
         assert.deepInclude(yield* (yield* SampleBatches).counts, { recorded: sampleOffersMax, refused: 1 })
-      }).pipe(Effect.provide(layer))
+        assert.deepStrictEqual(yield* counted, { recorded: sampleOffersMax, refused: 1 })
+      }).pipe(Effect.provide(layer), withOwnMetrics)
     }
   )
 
@@ -200,8 +217,10 @@ describe("SampleBatches", () => {
         yield* one!
         yield* three!
         assert.deepInclude(yield* Effect.flip(two!), { code: "storage_failure", fault: "query" })
+        yield* settle
         assert.deepInclude(yield* (yield* SampleBatches).counts, { recorded: 2, failed: 1 })
-      }).pipe(Effect.provide(layer))
+        assert.deepStrictEqual(yield* counted, { recorded: 2, failed: 1 })
+      }).pipe(Effect.provide(layer), withOwnMetrics)
     }
   )
 
