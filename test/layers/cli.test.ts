@@ -184,6 +184,10 @@ describe("holdfast", () => {
         const ran = yield* holdfast(["project", "delete", "web", "--yes", "--socket", socket])
         assert.strictEqual(ran.exit, 0)
         assert.deepStrictEqual(yield* Ref.get(confirmed), deletionOfWeb.confirmedPaths)
+        assert.match(
+          ran.stderr,
+          /^Deleting project web \(id 7\) proves \d+ sandboxes gone and removes \d+ paths for good:\n/
+        )
         for (const path of deletionOfWeb.confirmedPaths) {
           assert.include(ran.stderr, `  ${path}\n`)
           assert.include(ran.stdout, `removed ${path}\n`)

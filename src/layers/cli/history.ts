@@ -7,6 +7,7 @@ import { figure, sparkline, table } from "../../infra/cli/text.ts"
 import type { HistoryView } from "../../infra/http/Views.ts"
 import { connected, type Target } from "./connection.ts"
 import { usage } from "./Failure.ts"
+import { given } from "./given.ts"
 import { Output } from "./Output.ts"
 
 export interface HistoryOptions {
@@ -63,9 +64,6 @@ const momentOf = (given: string | undefined, flag: string) => {
     onSome: (moment) => Effect.succeed(moment)
   })
 }
-
-const given = <K extends string, A>(key: K, value: A | undefined) =>
-  (value === undefined ? {} : { [key]: value }) as { readonly [P in K]?: A }
 
 /** Prints the Project's resource history: a chart of the newest minutes, or the buckets that the flags ask for. */
 export const showHistory = Effect.fn("cli.showHistory")(function* (target: Target, options: HistoryOptions) {

@@ -8,6 +8,7 @@ import * as Flag from "effect/cli/Flag"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
+import { given } from "./given.ts"
 import { load, projectArgument, running, undefinedOr } from "./root.ts"
 
 /** The flags of every verb that asks for an operation. */
@@ -73,17 +74,13 @@ interface MachineFlags {
 }
 
 /** The parameters that were given; what was not is left to the product. */
-const parametersOf = (flags: MachineFlags): OperationParameters => {
-  const given = <K extends string, A>(key: K, option: Option.Option<A>) =>
-    Option.match(option, { onNone: () => ({}), onSome: (value) => ({ [key]: value }) })
-  return {
-    ...given("image", flags.image),
-    ...given("supervisor", flags.supervisor),
-    ...given("cpuMillis", flags.cpuMillis),
-    ...given("memoryMebibytes", flags.memoryMebibytes),
-    ...given("processesMax", flags.processesMax)
-  }
-}
+const parametersOf = (flags: MachineFlags): OperationParameters => ({
+  ...given("image", Option.getOrUndefined(flags.image)),
+  ...given("supervisor", Option.getOrUndefined(flags.supervisor)),
+  ...given("cpuMillis", Option.getOrUndefined(flags.cpuMillis)),
+  ...given("memoryMebibytes", Option.getOrUndefined(flags.memoryMebibytes)),
+  ...given("processesMax", Option.getOrUndefined(flags.processesMax))
+})
 
 export const provision = Command.make("provision", { ...requestFlags, ...machineFlags }, (flags) =>
   requesting("provision", flags, parametersOf(flags))

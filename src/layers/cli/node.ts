@@ -21,6 +21,7 @@ import {
   sandboxTable,
   whyLines
 } from "./nodeText.ts"
+import { given } from "./given.ts"
 import { Output } from "./Output.ts"
 
 const decodeSandbox = Schema.decodeUnknownEffect(SandboxId)
@@ -66,9 +67,6 @@ const readPairs = (text: string) =>
     }
     return pairs
   })
-
-const given = <K extends string, A>(key: K, value: A | undefined) =>
-  (value === undefined ? {} : { [key]: value }) as { readonly [N in K]?: A }
 
 /** Creates a sandbox and prints its id. */
 export const createSandbox = Effect.fn("cli.createSandbox")(function* (

@@ -48,7 +48,7 @@ export const listProjects = Effect.fn("cli.listProjects")(function* (target: Tar
 const isSandbox = (label: string): boolean => !label.startsWith("snapshot ")
 
 const previewLines = (preview: DeletionPreviewView): ReadonlyArray<string> => [
-  `Deleting project ${preview.name} (id ${preview.project}) ends ${preview.labels.filter(isSandbox).length} sandboxes and removes ${preview.paths.length} paths for good:`,
+  `Deleting project ${preview.name} (id ${preview.project}) proves ${preview.labels.filter(isSandbox).length} sandboxes gone and removes ${preview.paths.length} paths for good:`,
   ...preview.labels.map((label) => `  ${isSandbox(label) ? "sandbox " : ""}${label}`),
   ...preview.paths.map((path) => `  ${path}`)
 ]
