@@ -11,6 +11,7 @@ import { readArguments, usage } from "./lib/arguments.ts"
 import type { Suite } from "./lib/definition.ts"
 import { keep, linesOf } from "./lib/report.ts"
 import { runSuite } from "./lib/runSuite.ts"
+import { cycle } from "./suites/cycle.ts"
 import { coldOpen } from "./suites/coldOpen.ts"
 import { enqueue } from "./suites/enqueue.ts"
 import { guests } from "./suites/guests.ts"
@@ -25,6 +26,7 @@ import { samples } from "./suites/samples.ts"
 
 const suites: ReadonlyArray<Suite> = [
   enqueue,
+  cycle,
   recordWrite,
   coldOpen,
   readers,
@@ -42,7 +44,7 @@ const suites: ReadonlyArray<Suite> = [
 /** Suites that are asked for together. */
 const groups: ReadonlyMap<string, ReadonlyArray<string>> = new Map([
   ["registry", ["p12", "p13", "p14"]],
-  ["runtime", ["p7", "p7b", "p8", "p8b", "p9", "p10", "p11"]]
+  ["runtime", ["p1", "p3", "p7", "p7b", "p8", "p8b", "p9", "p10", "p11"]]
 ])
 
 const resultsDirectory = join(import.meta.dirname, "results")

@@ -43,7 +43,7 @@ const caller = new Caller({
 })
 
 /** Nothing is refused here: an alert would void the run by its missing row. */
-const quiet = Layer.mergeAll(
+export const quiet = Layer.mergeAll(
   Layer.succeed(OperationAlerts, { recoveriesFail: () => Effect.void, startRefused: () => Effect.void }),
   Layer.succeed(Identifiers, {
     uuid: Effect.sync(() => randomUUID()),
@@ -51,6 +51,16 @@ const quiet = Layer.mergeAll(
   }),
   OperationEvents.layer
 )
+
+/** The caller asks for the start of a Project's machine. */
+export const admitStart = (project: ProjectId, key: string) =>
+  admitOperation(caller, {
+    project,
+    action: "start",
+    requestKey: RequestKey.make(key),
+    expectedGeneration: null,
+    parameters: {}
+  })
 
 /** `admitOperation`, answer decoded, progress published, dispatcher signalled. */
 export const productAdmission = (settings: PlainSettings): Contender =>
@@ -61,13 +71,7 @@ export const productAdmission = (settings: PlainSettings): Contender =>
       let project = 0
       const admit = () => {
         project += 1
-        return admitOperation(caller, {
-          project: ProjectId.make(project),
-          action: "start",
-          requestKey: RequestKey.make(`key-${project}`),
-          expectedGeneration: null,
-          parameters: {}
-        })
+        return admitStart(ProjectId.make(project), `key-${project}`)
       }
       yield* openConnections(load, (text) => db.query({ operation: "bench.open", text }))
       return yield* loopEffects(load, admit).pipe(Effect.provide(layers))

@@ -12,7 +12,7 @@ import { type PlainSettings, plainClients, runPlainly } from "./plainPg.ts"
 
 export const tenant = "11111111-0000-4000-8000-000000000001"
 export const account = "22222222-0000-4000-8000-000000000001"
-const node = "33333333-0000-4000-8000-000000000001"
+export const node = "33333333-0000-4000-8000-000000000001"
 
 /** Projects that a run of so many seconds can need at the most: each admits once. */
 export const projectsFor = (seconds: number): number => Math.ceil(14_000 * Math.max(1, 1.3 * seconds))
@@ -60,7 +60,7 @@ export const admissionContender = (
   }
 }
 
-const callOf = (id: string, project: string, key: string): string =>
+export const callOf = (id: string, project: string, key: string): string =>
   `select e.outcome, e.actual, e.expected, (e.operation).* from enqueue_operation(${id}::uuid, ${project}::bigint,
     '${account}'::uuid, 'user', 'start', ${key}::text, null::bigint, '{}'::jsonb, 'superseded', 'superseded') e`
 

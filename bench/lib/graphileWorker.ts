@@ -3,7 +3,7 @@
  * caller, no generation and no repeated request, all of which an admission checks in the same round trip.
  */
 import * as Effect from "effect/Effect"
-import { Logger, makeWorkerUtils, type WorkerUtils } from "graphile-worker"
+import { Logger, makeWorkerUtils, run, type WorkerUtils } from "graphile-worker"
 import { createRequire } from "node:module"
 import { loopPromises } from "./closedLoop.ts"
 import type { Contender, Load } from "./definition.ts"
@@ -24,16 +24,16 @@ const { Pool } = createRequire(import.meta.url)("pg") as {
 
 const quiet = new Logger(() => () => undefined)
 
-const opened = (settings: PlainSettings, load: Load) =>
+const opened = (settings: PlainSettings, connections: number) =>
   Effect.acquireRelease(
     Effect.tryPromise(async () => {
-      const pool = new Pool({ ...settings, max: load.workers })
+      const pool = new Pool({ ...settings, max: connections })
       // Without listeners the process would end when the server goes away.
       pool.on("error", () => undefined)
       pool.on("connect", (client) => client.on("error", () => undefined))
       // It is a pool of the same package that the queue's types are about.
       const pgPool = pool as unknown as NonNullable<Parameters<typeof makeWorkerUtils>[0]["pgPool"]>
-      return { pool, utils: await makeWorkerUtils({ pgPool, logger: quiet }) }
+      return { pool, pgPool, utils: await makeWorkerUtils({ pgPool, logger: quiet }) }
     }),
     ({ pool, utils }) =>
       Effect.promise(async () => {
@@ -44,11 +44,7 @@ const opened = (settings: PlainSettings, load: Load) =>
 
 /** Makes the queue's schema, which no run should pay for. */
 export const prepareGraphileWorker = (settings: PlainSettings) =>
-  Effect.scoped(
-    Effect.flatMap(opened(settings, { workers: 1, warmUpSeconds: 0, seconds: 0 }), ({ utils }) =>
-      Effect.tryPromise(() => utils.migrate())
-    )
-  )
+  Effect.scoped(Effect.flatMap(opened(settings, 1), ({ utils }) => Effect.tryPromise(() => utils.migrate())))
 
 const send = (utils: WorkerUtils, load: Load) => {
   let job = 0
@@ -64,7 +60,7 @@ export const graphileWorker = (settings: PlainSettings): Contender => {
     name: "graphile-worker, addJob",
     run: (load) =>
       Effect.gen(function* () {
-        const { utils } = yield* opened(settings, load)
+        const { utils } = yield* opened(settings, load.workers)
         const figures = yield* send(utils, load)
         all = figures["operationsAll"] ?? 0
         return figures
@@ -79,3 +75,43 @@ export const graphileWorker = (settings: PlainSettings): Contender => {
     })
   }
 }
+
+/** A whole life of a job: added, run by as many workers as ask, and gone from its table, which is how it ends. */
+export const graphileCycle = (settings: PlainSettings): Contender => ({
+  name: "graphile-worker, add and run",
+  run: (load) =>
+    Effect.gen(function* () {
+      // The runner listens on one connection of its own.
+      const { pgPool, utils } = yield* opened(settings, load.workers + 1)
+      const ended = new Map<number, () => void>()
+      yield* Effect.acquireRelease(
+        Effect.tryPromise(() =>
+          run({
+            pgPool,
+            logger: quiet,
+            concurrency: load.workers,
+            noHandleSignals: true,
+            taskList: { start: (payload) => ended.get((payload as { readonly project: number }).project)?.() }
+          })
+        ),
+        (running) => Effect.promise(() => running.stop())
+      )
+      let job = 0
+      return yield* loopPromises(load, async () => {
+        job += 1
+        const project = job
+        const end = new Promise<void>((resolve) => ended.set(project, resolve))
+        await utils.addJob("start", { project, key: `key-${project}` })
+        await end
+        ended.delete(project)
+      })
+    }),
+  check: Effect.gen(function* () {
+    const { rows } = yield* runPlainly(settings, [
+      "select count(*)::int as jobs from graphile_worker._private_jobs"
+    ])
+    yield* runPlainly(settings, ["truncate graphile_worker._private_jobs"])
+    const jobs = rows[0]?.["jobs"]
+    return jobs === 0 ? [] : [`${String(jobs)} jobs have not ended`]
+  })
+})

@@ -54,3 +54,38 @@ export const pgBoss = (settings: PlainSettings): Contender => {
     })
   }
 }
+
+/** A whole life of a job: sent, fetched and completed, which leaves it in its table until it is cleared away. */
+export const pgBossCycle = (settings: PlainSettings): Contender => {
+  let all = 0
+  return {
+    name: "pg-boss, send, fetch, complete",
+    run: (load) =>
+      Effect.gen(function* () {
+        const boss = yield* opened(settings, load.workers)
+        let job = 0
+        const figures = yield* loopPromises(load, async () => {
+          job += 1
+          await boss.send(queue, { project: job, key: `key-${job}` })
+          // Another worker may have this one's job, and his own may not be seen yet.
+          for (;;) {
+            const [fetched] = await boss.fetch(queue)
+            if (fetched !== undefined) return boss.complete(queue, fetched.id)
+          }
+        })
+        all = figures["operationsAll"] ?? 0
+        return figures
+      }),
+    check: Effect.gen(function* () {
+      const { rows } = yield* runPlainly(settings, [
+        `select count(*)::int as jobs, count(*) filter (where state = 'completed')::int as completed
+           from pgboss.job where name = '${queue}'`
+      ])
+      yield* runPlainly(settings, ["truncate pgboss.job"])
+      const { completed, jobs } = rows[0] ?? {}
+      return completed === all && jobs === all
+        ? []
+        : [`${all} jobs were completed, and ${String(completed)} of ${String(jobs)} are`]
+    })
+  }
+}
