@@ -9,7 +9,8 @@ import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { AbsenceProof } from "../guests/AbsenceProof.ts"
-import type { Initiator } from "../host/Accounts.ts"
+import type { AccessRefused, Caller, Initiator } from "../host/Accounts.ts"
+import type { ProjectNotActive } from "../host/Projects.ts"
 import {
   type AccountId,
   type Generation,
@@ -139,7 +140,9 @@ export class OperationStore extends Context.Service<
   OperationStore,
   {
     /** Admission in one statement: the same refusals in the same order as the composed form. Source: SP-ADM. */
-    readonly enqueue: (prepared: PreparedOperation) => Effect.Effect<Enqueued, StorageFailure>
+    readonly enqueue: (
+      prepared: PreparedOperation
+    ) => Effect.Effect<Enqueued, ProjectNotActive | AccessRefused | StorageFailure>
     /**
      * Claims the oldest queued operation that the process's node may carry out, never one that another claimant
      * holds: what a machine needs is left to the node that carries it. Ordinary work of a Project that is not active
@@ -147,13 +150,13 @@ export class OperationStore extends Context.Service<
      */
     readonly claimNext: (process: ProcessIdentity) => Effect.Effect<Claimed, StorageFailure>
     /**
-     * Supersedes a queued operation for the account, which is re-checked in the same statement: the host's guard
-     * raises. None: there is no such operation. Source: FC-06, FC-22, SP-ADM-04.
+     * Supersedes a queued operation of the Project for the caller, whose access is re-checked in the same statement.
+     * None: there is no such operation. Source: FC-06, FC-22, SP-ADM-04.
      */
     readonly takeBack: (
-      id: OperationId,
-      account: AccountId
-    ) => Effect.Effect<Option.Option<TakenBack>, StorageFailure>
+      caller: Pick<Caller, "account">,
+      operation: Pick<Operation, "id" | "project">
+    ) => Effect.Effect<Option.Option<TakenBack>, AccessRefused | StorageFailure>
     /** Claimed operations after `afterRow` that the node may carry out, oldest first. Source: SP-OPS-01. */
     readonly claimed: (walk: {
       readonly node: NodeId

@@ -6,8 +6,8 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { AccessRefused, type Caller } from "../host/Accounts.ts"
-import { ProjectNotActive } from "../host/Projects.ts"
+import type { AccessRefused, Caller } from "../host/Accounts.ts"
+import type { ProjectNotActive } from "../host/Projects.ts"
 import * as Identifiers from "../Identifiers.ts"
 import { OperationId, type ProjectId } from "../Identity.ts"
 import type { StorageFailure } from "../persistence/PluginDb.ts"
@@ -86,17 +86,6 @@ export const prepareOperation = Effect.fnUntraced(function* (asker: Asker, reque
   return prepared
 })
 
-/** The guards of the host raise in SQL; here they are refusals again. */
-const hostRefusal =
-  (asker: Asker, project: ProjectId) =>
-  (failure: StorageFailure): ProjectNotActive | AccessRefused | StorageFailure => {
-    if (failure.fault !== "refused") return failure
-    if (failure.state === "HF001") return new ProjectNotActive({ project })
-    return failure.state === "HF002" && asker !== "system"
-      ? new AccessRefused({ account: asker.account, project })
-      : failure
-  }
-
 const answerOf = (
   answer: Enqueued,
   { project, action, requestKey }: PreparedOperation
@@ -166,7 +155,6 @@ export const admitOperation = Effect.fn("operations.admit")(function* (
   const prepared = yield* prepareOperation(asker, request)
   const store = yield* OperationStore
   const { superseded, ...admitted } = yield* store.enqueue(prepared).pipe(
-    Effect.mapError(hostRefusal(asker, request.project)),
     Effect.flatMap((answer) => answerOf(answer, prepared)),
     Effect.tapError((error) => (isRefusal(error) ? alertRefusedStart(request, error) : Effect.void))
   )

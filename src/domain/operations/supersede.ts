@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { AccessRefused, type Caller } from "../host/Accounts.ts"
+import type { Caller } from "../host/Accounts.ts"
 import { OperationId, type ProjectId } from "../Identity.ts"
 import { OperationAction, OperationState } from "./Operation.ts"
 import { OperationEvents, progressOf } from "./OperationEvents.ts"
@@ -44,15 +44,7 @@ export const supersedeOperation = Effect.fn("operations.supersede")(function* (
   { id, project }: { readonly id: OperationId; readonly project: ProjectId }
 ) {
   const store = yield* OperationStore
-  const taken = yield* store
-    .takeBack(id, caller.account)
-    .pipe(
-      Effect.mapError((failure) =>
-        failure.fault === "refused" && failure.state === "HF002"
-          ? new AccessRefused({ account: caller.account, project })
-          : failure
-      )
-    )
+  const taken = yield* store.takeBack(caller, { id, project })
   if (Option.isNone(taken)) return yield* new OperationNotFound({ operation: id })
   const { operation, outcome } = taken.value
   if (outcome === "refused") {

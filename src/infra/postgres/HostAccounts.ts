@@ -10,7 +10,7 @@ export const accessRefusedState = "HF002"
 
 /** What a failed check of access is: the refusal of the guard, or the failure that it was. */
 export const accessRefusal =
-  ({ account }: Caller, project: ProjectId) =>
+  ({ account }: Pick<Caller, "account">, project: ProjectId) =>
   (failure: StorageFailure): AccessRefused | StorageFailure =>
     failure.state === accessRefusedState ? new AccessRefused({ account, project }) : failure
 

@@ -6,6 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { claimsBetweenFullWalksMax, claimSupersededMax } from "../../domain/Bounds.ts"
+import type { AccessRefused } from "../../domain/host/Accounts.ts"
+import { ProjectNotActive } from "../../domain/host/Projects.ts"
 import { Generation, type ProcessIdentity } from "../../domain/Identity.ts"
 import type { Operation } from "../../domain/operations/Operation.ts"
 import {
@@ -18,7 +20,9 @@ import {
   supersededByUser,
   type TakenBack
 } from "../../domain/operations/OperationStore.ts"
-import { PluginDb, PluginTx, type SqlRow } from "../../domain/persistence/PluginDb.ts"
+import { PluginDb, PluginTx, type SqlRow, type StorageFailure } from "../../domain/persistence/PluginDb.ts"
+import { accessRefusal } from "./HostAccounts.ts"
+import { projectNotActiveState } from "./HostProjects.ts"
 import { firstOf, operationOf, runtimeColumns, runtimeOf } from "./rows.ts"
 
 /** Walks read the newest rows first from here when no page was given. */
@@ -39,6 +43,14 @@ const enqueueParameters = (prepared: PreparedOperation): ReadonlyArray<unknown> 
   supersededByRequest.code,
   supersededByRequest.text
 ]
+
+/** The guards of the host raise inside the function; here they are refusals again. The system has no account. */
+const guardRefusal =
+  ({ account, project }: PreparedOperation) =>
+  (failure: StorageFailure): ProjectNotActive | AccessRefused | StorageFailure => {
+    if (failure.state === projectNotActiveState) return new ProjectNotActive({ project })
+    return account === null ? failure : accessRefusal({ account }, project)(failure)
+  }
 
 /** The last row is the answer; what stands before it was superseded. */
 const enqueuedOf = (rows: ReadonlyArray<SqlRow>): Enqueued => {
@@ -127,14 +139,17 @@ const takenBackOf = (row: SqlRow): TakenBack => {
 
 const takeBack =
   (db: PluginDb["Service"]): OperationStore["Service"]["takeBack"] =>
-  (id, account) =>
+  (caller, { id, project }) =>
     db
       .query({
         operation: "OperationStore.takeBack",
         text: "select s.outcome, (s.operation).* from supersede_operation($1::uuid, $2::uuid, $3::text, $4::text) s",
-        parameters: [id, account, supersededByUser.code, supersededByUser.text]
+        parameters: [id, caller.account, supersededByUser.code, supersededByUser.text]
       })
-      .pipe(Effect.map((rows) => firstOf(rows, takenBackOf)))
+      .pipe(
+        Effect.map((rows) => firstOf(rows, takenBackOf)),
+        Effect.mapError(accessRefusal(caller, project))
+      )
 
 const overviewText = {
   runtime: `select ${runtimeColumns} from runtimes where project_id = $1::bigint`,
@@ -169,14 +184,13 @@ export const layer: Layer.Layer<OperationStore, never, PluginDb> = Layer.effect(
       Effect.map(db.query({ operation, text, parameters }), (rows) => rows.map(operationOf))
     return OperationStore.of({
       enqueue: (prepared) =>
-        Effect.map(
-          db.query({
+        db
+          .query({
             operation: "OperationStore.enqueue",
             text: enqueueText,
             parameters: enqueueParameters(prepared)
-          }),
-          enqueuedOf
-        ),
+          })
+          .pipe(Effect.map(enqueuedOf), Effect.mapError(guardRefusal(prepared))),
       claimNext: makeClaimNext(db),
       takeBack: takeBack(db),
       claimed: ({ afterRow, limit, node }) =>

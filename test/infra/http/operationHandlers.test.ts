@@ -3,10 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { historyPointsMax, minuteHistorySeconds, operationsListMax } from "../../../src/domain/Bounds.ts"
-import { Caller } from "../../../src/domain/host/Accounts.ts"
+import { AccessRefused, Caller } from "../../../src/domain/host/Accounts.ts"
 import type { HistoryRange } from "../../../src/domain/history/History.ts"
 import type { QueueSight } from "../../../src/domain/operations/waiting.ts"
-import { StorageFailure } from "../../../src/domain/persistence/PluginDb.ts"
 import { isApiError } from "../../../src/infra/http/ApiErrors.ts"
 import { administrator } from "./scriptedServer.ts"
 import { serve } from "./steeredHandlers.ts"
@@ -80,7 +79,7 @@ describe("operationHandlers", () => {
 
   it.live("FC-06 SP-ADM-04 the refusals of taking back have their codes", () =>
     Effect.gen(function* () {
-      const guard = new StorageFailure({ operation: "t", fault: "refused", state: "HF002", constraint: null })
+      const guard = new AccessRefused({ account: member.account, project: queued.project })
       const claimed = storedOperation({ state: "claimed" })
       const table = [
         [() => Effect.fail(guard), "access_refused"],
