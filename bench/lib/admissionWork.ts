@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import { randomUUID } from "node:crypto"
 import * as Path from "node:path"
 import { loopPromises } from "./closedLoop.ts"
+import { counted } from "./counted.ts"
 import type { Contender, Figures, Load } from "./definition.ts"
 import { pgbench } from "./pgbench.ts"
 import { type PlainSettings, plainClients, runPlainly } from "./plainPg.ts"
@@ -36,13 +37,9 @@ export const admissionContender = (
   name: string,
   settings: PlainSettings,
   run: (load: Load) => Effect.Effect<Figures, unknown>
-): Contender => {
-  let all = 0
-  return {
-    name,
-    run: (load) =>
-      Effect.tap(run(load), (figures) => Effect.sync(() => void (all = figures["operationsAll"] ?? 0))),
-    check: Effect.gen(function* () {
+): Contender =>
+  counted(name, run, (all) =>
+    Effect.gen(function* () {
       const { rows } = yield* runPlainly(settings, [
         `select (select count(*) from runtime_operations where state = 'queued' and action = 'start')::int as queued,
                 (select count(distinct project_id) from runtime_operations)::int as projects,
@@ -57,8 +54,7 @@ export const admissionContender = (
         ? []
         : [`${all} admissions left ${queued} queued receipts of ${projects} projects, ${live} of them live`]
     })
-  }
-}
+  )
 
 export const callOf = (id: string, project: string, key: string): string =>
   `select e.outcome, e.actual, e.expected, (e.operation).* from enqueue_operation(${id}::uuid, ${project}::bigint,

@@ -7,17 +7,11 @@ interface CopyConnection {
   readonly endCopyFrom: () => void
 }
 
-interface Submitting {
-  readonly query: (submittable: object) => unknown
-}
-
 /** Sends the lines as the rows of one COPY; answers when the server has stored them. */
 export const copyIn = (client: PlainClient, text: string, lines: string): Promise<void> =>
   new Promise((resolve, reject) => {
     let failure: Error | null = null
-    // The package takes any object with these methods for a query; its types, which are ours, do not say so.
-    const submitting: Submitting = client as unknown as Submitting
-    submitting.query({
+    client.query({
       submit: (connection: CopyConnection) => connection.query(text),
       handleCopyInResponse: (connection: CopyConnection) => {
         connection.sendCopyFromChunk(Buffer.from(lines))

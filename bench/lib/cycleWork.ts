@@ -9,8 +9,9 @@ import { NodeId, ProcessIdentity, ProjectId } from "../../src/domain/Identity.ts
 import { lockKey } from "../../src/infra/postgres/locks.ts"
 import { callOf, node } from "./admissionWork.ts"
 import { loopPromises } from "./closedLoop.ts"
+import { counted } from "./counted.ts"
 import type { Contender, Figures, Load } from "./definition.ts"
-import { type PlainSettings, plainClients, runPlainly } from "./plainPg.ts"
+import { type PlainResult, type PlainSettings, plainClients, runPlainly } from "./plainPg.ts"
 
 export const claimant = new ProcessIdentity({
   daemon: randomUUID(),
@@ -41,13 +42,9 @@ export const cycleContender = (
   name: string,
   settings: PlainSettings,
   run: (load: Load) => Effect.Effect<Figures, unknown>
-): Contender => {
-  let all = 0
-  return {
-    name,
-    run: (load) =>
-      Effect.tap(run(load), (figures) => Effect.sync(() => void (all = figures["operationsAll"] ?? 0))),
-    check: Effect.gen(function* () {
+): Contender =>
+  counted(name, run, (all) =>
+    Effect.gen(function* () {
       const { rows } = yield* runPlainly(settings, [
         `select count(*) filter (where state <> 'succeeded')::int as others,
                 count(*) filter (where request_key like 'key-%')::int as cycles,
@@ -65,8 +62,7 @@ export const cycleContender = (
             `${all} cycles left ${cycles} of their receipts, ${others} that have not succeeded, ${live} live ones and ${untrimmed} Projects that are not trimmed`
           ]
     })
-  }
-}
+  )
 
 const claimText = `select row_id, claimed_by, claim_sequence, project_id
   from claim_operation($1::text, '${node}'::uuid, $2::bigint, 1, 'superseded', 'superseded')`
@@ -75,13 +71,6 @@ const settleText = `select row_id from settle_operation($1::bigint, $2::text, $3
 
 /** A claimant as long as the product's. */
 const written = claimant.toString()
-
-interface Claimed {
-  readonly row_id: string
-  readonly claimed_by: string
-  readonly claim_sequence: string
-  readonly project_id: string
-}
 
 /** The ceiling: plain `pg`, three prepared calls, with the lower bound of the queue that a claim may begin at. */
 export const plainCycle = (settings: PlainSettings): Contender =>
@@ -102,21 +91,21 @@ export const plainCycle = (settings: PlainSettings): Contender =>
           })
           const from = Math.max(0, newest - 4 * load.workers)
           // Another worker may have this one's operation, and his own may not be seen yet.
-          let claimed: Claimed | undefined
+          let claimed: PlainResult["rows"][number] | undefined
           for (let start = from; claimed === undefined; start = 0) {
             const { rows } = await client.query({ name: "claim", text: claimText, values: [written, start] })
-            claimed = rows[0] as unknown as Claimed | undefined
+            claimed = rows[0]
           }
-          newest = Math.max(newest, Number(claimed.row_id))
+          newest = Math.max(newest, Number(claimed["row_id"]))
           await client.query({
             name: "settle",
             text: settleText,
             values: [
-              claimed.row_id,
-              claimed.claimed_by,
-              claimed.claim_sequence,
-              claimed.project_id,
-              lockKey("receipts", ProjectId.make(Number(claimed.project_id)))
+              claimed["row_id"],
+              claimed["claimed_by"],
+              claimed["claim_sequence"],
+              claimed["project_id"],
+              lockKey("receipts", ProjectId.make(Number(claimed["project_id"])))
             ]
           })
         })

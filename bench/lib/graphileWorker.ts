@@ -6,18 +6,12 @@ import * as Effect from "effect/Effect"
 import { Logger, makeWorkerUtils, run, type WorkerUtils } from "graphile-worker"
 import { createRequire } from "node:module"
 import { loopPromises } from "./closedLoop.ts"
+import { counted } from "./counted.ts"
 import type { Contender, Load } from "./definition.ts"
 import { type PlainSettings, runPlainly } from "./plainPg.ts"
 
-interface Emitter {
-  readonly on: (event: "error", listener: () => void) => void
-}
-
-/** What a pool of `pg` is to this file; the package has no types of its own. */
-interface Pool {
-  readonly on: (event: "error" | "connect", listener: (client: Emitter) => void) => void
-  readonly end: () => Promise<void>
-}
+/** A pool of `pg`, of which the queue's types tell. */
+type Pool = NonNullable<Parameters<typeof makeWorkerUtils>[0]["pgPool"]>
 const { Pool } = createRequire(import.meta.url)("pg") as {
   readonly Pool: new (settings: PlainSettings & { readonly max: number }) => Pool
 }
@@ -31,9 +25,7 @@ const opened = (settings: PlainSettings, connections: number) =>
       // Without listeners the process would end when the server goes away.
       pool.on("error", () => undefined)
       pool.on("connect", (client) => client.on("error", () => undefined))
-      // It is a pool of the same package that the queue's types are about.
-      const pgPool = pool as unknown as NonNullable<Parameters<typeof makeWorkerUtils>[0]["pgPool"]>
-      return { pool, pgPool, utils: await makeWorkerUtils({ pgPool, logger: quiet }) }
+      return { pool, utils: await makeWorkerUtils({ pgPool: pool, logger: quiet }) }
     }),
     ({ pool, utils }) =>
       Effect.promise(async () => {
@@ -54,27 +46,24 @@ const send = (utils: WorkerUtils, load: Load) => {
   })
 }
 
-export const graphileWorker = (settings: PlainSettings): Contender => {
-  let all = 0
-  return {
-    name: "graphile-worker, addJob",
-    run: (load) =>
+export const graphileWorker = (settings: PlainSettings): Contender =>
+  counted(
+    "graphile-worker, addJob",
+    (load) =>
       Effect.gen(function* () {
         const { utils } = yield* opened(settings, load.workers)
-        const figures = yield* send(utils, load)
-        all = figures["operationsAll"] ?? 0
-        return figures
+        return yield* send(utils, load)
       }),
-    check: Effect.gen(function* () {
-      const { rows } = yield* runPlainly(settings, [
-        "select count(*)::int as jobs from graphile_worker._private_jobs"
-      ])
-      yield* runPlainly(settings, ["truncate graphile_worker._private_jobs"])
-      const jobs = rows[0]?.["jobs"]
-      return jobs === all ? [] : [`${all} jobs were added and ${String(jobs)} are there`]
-    })
-  }
-}
+    (all) =>
+      Effect.gen(function* () {
+        const { rows } = yield* runPlainly(settings, [
+          "select count(*)::int as jobs from graphile_worker._private_jobs"
+        ])
+        yield* runPlainly(settings, ["truncate graphile_worker._private_jobs"])
+        const jobs = rows[0]?.["jobs"]
+        return jobs === all ? [] : [`${all} jobs were added and ${String(jobs)} are there`]
+      })
+  )
 
 /** A whole life of a job: added, run by as many workers as ask, and gone from its table, which is how it ends. */
 export const graphileCycle = (settings: PlainSettings): Contender => ({
@@ -82,7 +71,7 @@ export const graphileCycle = (settings: PlainSettings): Contender => ({
   run: (load) =>
     Effect.gen(function* () {
       // The runner listens on one connection of its own.
-      const { pgPool, utils } = yield* opened(settings, load.workers + 1)
+      const { pool: pgPool, utils } = yield* opened(settings, load.workers + 1)
       const ended = new Map<number, () => void>()
       yield* Effect.acquireRelease(
         Effect.tryPromise(() =>

@@ -4,6 +4,7 @@ import { insertClosedText, mergeClosedText } from "../../src/infra/postgres/clos
 import { pluginSchema } from "./admission.ts"
 import { loopEffects, loopPromises, openConnections } from "./closedLoop.ts"
 import { copyIn } from "./copyIn.ts"
+import { counted } from "./counted.ts"
 import type { Contender, Figures, Load } from "./definition.ts"
 import { handleOn, sampledOut } from "./handles.ts"
 import { type PlainSettings, plainClients, runPlainly } from "./plainPg.ts"
@@ -51,26 +52,25 @@ const ingestContender = (
   settings: PlainSettings,
   table: string,
   run: (load: Load) => Effect.Effect<Figures, unknown>
-): Contender => {
-  let all = 0
-  return {
+): Contender =>
+  counted(
     name,
-    run: (load) =>
+    (load) =>
       Effect.gen(function* () {
         yield* runPlainly(settings, [`truncate ${table}`])
-        const figures = perSample(yield* run(load), rowsEach)
-        all = figures["operationsAll"] ?? Number.NaN
-        return figures
+        return perSample(yield* run(load), rowsEach)
       }),
-    check: Effect.gen(function* () {
-      const { rows } = yield* runPlainly(settings, [
-        `select count(*)::int as rows, count(*) filter (where maximum = minimum + 9 and total = 6 * minimum and samples = 6)::int as whole from ${table}`
-      ])
-      const { rows: found, whole } = rows[0] ?? {}
-      return found === all && whole === all ? [] : [`${all} rows left ${found} rows, ${whole} of them whole`]
-    })
-  }
-}
+    (all) =>
+      Effect.gen(function* () {
+        const { rows } = yield* runPlainly(settings, [
+          `select count(*)::int as rows, count(*) filter (where maximum = minimum + 9 and total = 6 * minimum and samples = 6)::int as whole from ${table}`
+        ])
+        const { rows: found, whole } = rows[0] ?? {}
+        return found === all && whole === all
+          ? []
+          : [`${all} rows left ${found} rows, ${whole} of them whole`]
+      })
+  )
 
 /** The ceiling: COPY into a table without an index. */
 export const plainCopy = (settings: PlainSettings): Contender =>

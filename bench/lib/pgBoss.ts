@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import { PgBoss } from "pg-boss"
 import { loopPromises } from "./closedLoop.ts"
+import { counted } from "./counted.ts"
 import type { Contender } from "./definition.ts"
 import { type PlainSettings, runPlainly } from "./plainPg.ts"
 
@@ -29,42 +30,38 @@ export const preparePgBoss = (settings: PlainSettings) =>
     Effect.flatMap(opened(settings, 1), (boss) => Effect.tryPromise(() => boss.createQueue(queue)))
   )
 
-export const pgBoss = (settings: PlainSettings): Contender => {
-  let all = 0
-  return {
-    name: "pg-boss, send",
-    run: (load) =>
+export const pgBoss = (settings: PlainSettings): Contender =>
+  counted(
+    "pg-boss, send",
+    (load) =>
       Effect.gen(function* () {
         const boss = yield* opened(settings, load.workers)
         let job = 0
-        const figures = yield* loopPromises(load, () => {
+        return yield* loopPromises(load, () => {
           job += 1
           return boss.send(queue, { project: job, key: `key-${job}` })
         })
-        all = figures["operationsAll"] ?? 0
-        return figures
       }),
-    check: Effect.gen(function* () {
-      const { rows } = yield* runPlainly(settings, [
-        `select count(*)::int as jobs from pgboss.job where name = '${queue}'`
-      ])
-      yield* runPlainly(settings, ["truncate pgboss.job"])
-      const jobs = rows[0]?.["jobs"]
-      return jobs === all ? [] : [`${all} jobs were sent and ${String(jobs)} are there`]
-    })
-  }
-}
+    (all) =>
+      Effect.gen(function* () {
+        const { rows } = yield* runPlainly(settings, [
+          `select count(*)::int as jobs from pgboss.job where name = '${queue}'`
+        ])
+        yield* runPlainly(settings, ["truncate pgboss.job"])
+        const jobs = rows[0]?.["jobs"]
+        return jobs === all ? [] : [`${all} jobs were sent and ${String(jobs)} are there`]
+      })
+  )
 
 /** A whole life of a job: sent, fetched and completed, which leaves it in its table until it is cleared away. */
-export const pgBossCycle = (settings: PlainSettings): Contender => {
-  let all = 0
-  return {
-    name: "pg-boss, send, fetch, complete",
-    run: (load) =>
+export const pgBossCycle = (settings: PlainSettings): Contender =>
+  counted(
+    "pg-boss, send, fetch, complete",
+    (load) =>
       Effect.gen(function* () {
         const boss = yield* opened(settings, load.workers)
         let job = 0
-        const figures = yield* loopPromises(load, async () => {
+        return yield* loopPromises(load, async () => {
           job += 1
           await boss.send(queue, { project: job, key: `key-${job}` })
           // Another worker may have this one's job, and his own may not be seen yet.
@@ -73,19 +70,17 @@ export const pgBossCycle = (settings: PlainSettings): Contender => {
             if (fetched !== undefined) return boss.complete(queue, fetched.id)
           }
         })
-        all = figures["operationsAll"] ?? 0
-        return figures
       }),
-    check: Effect.gen(function* () {
-      const { rows } = yield* runPlainly(settings, [
-        `select count(*)::int as jobs, count(*) filter (where state = 'completed')::int as completed
+    (all) =>
+      Effect.gen(function* () {
+        const { rows } = yield* runPlainly(settings, [
+          `select count(*)::int as jobs, count(*) filter (where state = 'completed')::int as completed
            from pgboss.job where name = '${queue}'`
-      ])
-      yield* runPlainly(settings, ["truncate pgboss.job"])
-      const { completed, jobs } = rows[0] ?? {}
-      return completed === all && jobs === all
-        ? []
-        : [`${all} jobs were completed, and ${String(completed)} of ${String(jobs)} are`]
-    })
-  }
-}
+        ])
+        yield* runPlainly(settings, ["truncate pgboss.job"])
+        const { completed, jobs } = rows[0] ?? {}
+        return completed === all && jobs === all
+          ? []
+          : [`${all} jobs were completed, and ${String(completed)} of ${String(jobs)} are`]
+      })
+  )

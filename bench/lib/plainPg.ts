@@ -20,7 +20,11 @@ export interface PlainResult {
 
 export interface PlainClient {
   readonly connect: () => Promise<void>
-  readonly query: (query: PlainQuery | string) => Promise<PlainResult>
+  readonly query: {
+    (query: PlainQuery | string): Promise<PlainResult>
+    /** An object that carries its own protocol. */
+    (submittable: { readonly submit: unknown } & Readonly<Record<string, unknown>>): unknown
+  }
   readonly end: () => Promise<void>
 }
 

@@ -8,6 +8,7 @@ import * as Files from "node:fs"
 import * as Path from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { promisify } from "node:util"
+import { counted } from "./counted.ts"
 import type { Contender, Figures, Load } from "./definition.ts"
 import { numberMark, recordTemplate, writtenNumber } from "./sampleRecord.ts"
 import { percentile } from "./statistics.ts"
@@ -80,21 +81,17 @@ export const placed = (
   runIn: (place: string, load: Load) => Effect.Effect<Figures, unknown>,
   texts: (place: string) => ReadonlyArray<string>,
   place: string
-): Contender => {
-  let all = 0
-  return {
+): Contender =>
+  counted(
     name,
-    run: (load) =>
+    (load) =>
       Effect.gen(function* () {
         Files.rmSync(place, { recursive: true, force: true })
         Files.mkdirSync(place, { recursive: true, mode: 0o700 })
-        const figures = yield* runIn(place, load)
-        all = figures["operationsAll"] ?? 0
-        return figures
+        return yield* runIn(place, load)
       }),
-    check: Effect.sync(() => lastWritesMissing({ texts: () => texts(place), all }))
-  }
-}
+    (all) => Effect.sync(() => lastWritesMissing({ texts: () => texts(place), all }))
+  )
 
 /** The loop in C, compiled before; `template` is the file with the record's text. */
 export const nativeFloor = (program: string, template: string, place: string): Contender =>

@@ -7,6 +7,7 @@ import * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import * as Reactivity from "effect/reactivity/Reactivity"
 import { loopEffects, loopPromises, openConnections } from "./closedLoop.ts"
+import { counted } from "./counted.ts"
 import type { Contender, Figures, Load } from "./definition.ts"
 import { type PlainClient, type PlainSettings, plainClients, runPlainly } from "./plainPg.ts"
 
@@ -52,13 +53,9 @@ export const transactionContender = (
   name: string,
   settings: PlainSettings,
   run: (load: Load) => Effect.Effect<Figures, unknown>
-): Contender => {
-  let all = 0
-  return {
-    name,
-    run: (load) =>
-      Effect.tap(run(load), (figures) => Effect.sync(() => void (all = figures["operationsAll"] ?? 0))),
-    check: Effect.gen(function* () {
+): Contender =>
+  counted(name, run, (all) =>
+    Effect.gen(function* () {
       const { rows } = yield* runPlainly(settings, [
         "select count(*)::int as rows, count(distinct request_key)::int as keys from operations"
       ])
@@ -68,8 +65,7 @@ export const transactionContender = (
         ? []
         : [`${all} transactions left ${found[0]} rows with ${found[1]} keys`]
     })
-  }
-}
+  )
 
 const plainTransaction = async (client: PlainClient, worker: number, call: number): Promise<void> => {
   await client.query("begin")

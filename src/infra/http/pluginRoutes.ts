@@ -71,6 +71,7 @@ const serve = Effect.fnUntraced(
     )
   },
   withErrorBodies,
+  // Every failure has become an answer there; what is left of the type cannot come about.
   Effect.orDie
 )
 

@@ -152,6 +152,7 @@ describe("waiting", () => {
         claim: (asked) =>
           Effect.tap(claims.claim(asked), () => {
             looks += 1
+            // The claim under test has no word for a first holder who cannot let go.
             return looks === 3 ? Effect.orDie(first.finalize(exited)) : Effect.void
           })
       }))

@@ -66,14 +66,17 @@ layer(fixture, live)("StepRecorder.recordMove", (it) => {
         const steal = Effect.gen(function* () {
           yield* (yield* OperationStore).requeueIfClaimedBy(stolen)
           yield* claimNext(self)
+          // A step fails as a guest does; a theft that fails is the test's own.
         }).pipe(Effect.provide(context), Effect.orDie)
         yield* executeClaimed(stolen).pipe(plans(moving(steal, (is) => moves.push(is))))
         assert.deepStrictEqual([moves, yield* generationOf(stolen)], [[], 1])
         assert.deepStrictEqual([(yield* reread(stolen)).flags, (yield* reread(stolen)).owed], [[], []])
 
         const replaced = yield* claim
-        const replace = Effect.flatMap(RuntimeStore, (store) =>
-          store.replaceMachine(replaced.project, { from: Generation.make(1), recipe: recipeOf(2) })
+        const replace = Effect.flatMap(
+          RuntimeStore,
+          (store) => store.replaceMachine(replaced.project, { from: Generation.make(1), recipe: recipeOf(2) })
+          // As above.
         ).pipe(Effect.provide(context), Effect.orDie, Effect.asVoid)
         yield* executeClaimed(replaced).pipe(plans(moving(replace, (is) => moves.push(is))))
         assert.deepStrictEqual([moves, yield* generationOf(replaced)], [[false], 2])

@@ -53,6 +53,7 @@ export const afterEach =
     Effect.gen(function* () {
       const context = yield* Effect.context<R>()
       const real = yield* WorkspaceCopies
+      // A copy fails as a disk does; what a test does beside it fails as the test.
       const then = Effect.orDie(Effect.provideContext(meddle, context))
       const copies = WorkspaceCopies.of({
         ...real,

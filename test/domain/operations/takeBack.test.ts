@@ -88,6 +88,7 @@ describe("operations, taking back", () => {
         const store = yield* OperationStore
         let taken = 0
         const takeBack: TakeBack = () => Effect.sync(() => (taken += 1) > 0)
+        // A step fails as a guest does; a theft that fails is the test's own.
         const steal = (claimed: Operation) =>
           store
             .requeueIfClaimedBy(claimed)

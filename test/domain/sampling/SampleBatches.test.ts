@@ -52,6 +52,7 @@ const sample = (project: number, afterMillis = project) =>
   sampleOf(ProjectId.make(project), {
     startedAtMillis: baseMillis + afterMillis,
     nowMillis: baseMillis + afterMillis
+    // A candidate of ours that is refused is no case of these tests.
   }).pipe(Effect.orDie)
 
 const offer = (project: number, afterMillis?: number) =>
