@@ -9,10 +9,15 @@ import {
   type WatchedRuntime
 } from "../../domain/operations/AutoRecoveryStore.ts"
 
+/**
+ * greatest keeps an age at zero or more: a stored time is rounded to the millisecond, half of them upwards, and
+ * the server's clock may step back. (greatest ignores null, so a null start is told apart by its own case.)
+ */
 const watchedText = `select r.project_id, r.generation, r.refresh_epoch, r.desired, r.observed, r.recovery_attempts,
     exists (select from live_operations l where l.project_id = r.project_id) as is_busy,
     (extract(epoch from r.recovery_due_at - now()) * 1000)::float8 as due_in_millis,
-    (extract(epoch from now() - r.running_since) * 1000)::float8 as running_for_millis
+    case when r.running_since is not null then
+      greatest(0, extract(epoch from now() - r.running_since) * 1000)::float8 end as running_for_millis
   from runtimes r
   where r.node_id = $1::uuid and r.project_id > $2::bigint and r.recipe is not null
     and (r.desired = 'running' or r.recovery_attempts > 0 or r.recovery_due_at is not null

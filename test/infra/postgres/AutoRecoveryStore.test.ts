@@ -55,6 +55,19 @@ layer(Adapter.layer.pipe(Layer.provideMerge(fixture)), live)("postgres/AutoRecov
     })
   )
 
+  it.effect("FC-11 a start that the clock has stepped back behind is zero milliseconds ago", () =>
+    Effect.gen(function* () {
+      const store = yield* AutoRecoveryStore
+      const runtime = yield* wanted("failed")
+      yield* store.noteRunning(runtime)
+      yield* rows(
+        "update runtimes set running_since = now() + interval '1 hour' where project_id = $1::bigint",
+        [runtime.project]
+      )
+      assert.strictEqual((yield* find(runtime.project))?.runningForMillis, 0)
+    })
+  )
+
   it.effect("nothing is written for a machine that was replaced meanwhile", () =>
     Effect.gen(function* () {
       const store = yield* AutoRecoveryStore
