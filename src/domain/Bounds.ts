@@ -336,3 +336,58 @@ export const sandboxCpuMillisMax = 1_024_000
 export const sandboxMemoryBytesMax = 16 * 1024 ** 4
 /** Path of a disk on the host: what Linux takes, without the closing zero byte. */
 export const diskPathBytesMax = 4_095
+
+// ---- run leases on environments
+export const tenantAgentsMax = 10_000
+export const tenantTasksMax = 100_000
+export const tenantRunsMax = 100_000
+export const tenantExecutionWorkspacesMax = 10_000
+/** Live runs of an agent that one stop goes for. */
+export const agentRunsStoppedMax = 1_000
+export const tenantSecretsMax = 1_000
+export const secretVersionsMax = 1_000
+export const tenantSecretBindingsMax = 10_000
+/** A secret's value: at least what redaction can take out of an output without taking anything else. */
+export const secretBytesMax = 65_536
+export const secretRekeyPageMax = 100
+export const providerPluginsMax = 256
+export const environmentsMax = 1_000
+export const managedResourceBindingsMax = 1_000
+/** Leases of one environment that are not over; the next acquisition is refused. */
+export const environmentLeasesLiveMax = 1_000
+export const environmentLeaseListMax = 1_000
+/** Intents that one pass looks at. There are never more of them than acquisitions under way and lost ones. */
+export const providerIntentsPageMax = 100
+/** An environment has at most this many intents: each is an acquisition under way, or one that was lost. */
+export const environmentIntentsMax = 1_000
+/** Age from which an intent of a process that is gone is taken for lost. Source: BX-03. */
+export const providerIntentGraceSeconds = 60
+/** Between the two observations before a provider's orphan is destroyed. Source: BX-03. */
+export const providerOrphanGraceMillis = 60_000
+/** A lease that is over stays readable this long. Source: FC-15, FC-22. */
+export const endedLeaseKeptSeconds = 30 * 24 * 3_600
+export const endedLeasesPrunedMax = 1_000
+/** Metadata of one lease, as text. */
+export const leaseMetadataBytesMax = 262_144
+/** How long an acquisition waits for a provider's worker, and how often it looks. Source: RL U1. */
+export const providerWorkerReadyMillisDefault = 15_000
+export const providerWorkerReadyPollMillisDefault = 250
+/** Writes of an orphan's row before the spool is used. Source: RL U1. */
+export const orphanWriteTriesMax = 3
+export const orphanWritePauseMillisDefault = 100
+/** Orphans that this process remembers beside the spool. Source: RL U1. */
+export const orphanBufferMax = 256
+/** Files in the orphan spool, and the size of one. Source: FC-19. */
+export const orphanSpoolFilesMax = 10_000
+export const orphanSpoolFileBytesMax = 524_288
+/** Added to a provider's own time-out: what the call may take beyond it. Source: RL-BUDGET-01. */
+export const providerCallMarginMillis = 30_000
+/** A cleanup claim, its renewal, and how far ahead an end may lie to be believed. Source: RL U1. */
+export const cleanupClaimMillis = 15 * 60_000
+export const cleanupClaimRenewMillis = 30_000
+export const cleanupClaimAheadMillisMax = 30 * 60_000
+/** The cleanup sweep. Source: RL U1, FC-09. */
+export const cleanupSweepPageMax = 20
+export const cleanupBackoffMillisDefault = 5 * 60_000
+export const cleanupUnattendedTriesMax = 5
+export const cleanupOperatorRetryMillis = 30 * 60_000

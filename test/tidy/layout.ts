@@ -15,7 +15,12 @@ export const domainFolders: ReadonlyArray<string> = [
   "leases",
   "operations",
   "sampling",
-  "removal"
+  "removal",
+  "work",
+  "secrets",
+  "providers",
+  "environments",
+  "runLeases"
 ]
 
 /** Adapters that drive the domain, so they import its programs too; the others import its nouns only. */
