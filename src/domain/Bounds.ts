@@ -341,6 +341,8 @@ export const diskPathBytesMax = 4_095
 export const tenantAgentsMax = 10_000
 export const tenantTasksMax = 100_000
 export const tenantRunsMax = 100_000
+/** Oldest ended runs that make room at once when a tenant has as many runs as it may. */
+export const endedRunsRemovedMax = 1_000
 export const tenantExecutionWorkspacesMax = 10_000
 /** Live runs of an agent that one stop goes for. */
 export const agentRunsStoppedMax = 1_000
@@ -350,6 +352,18 @@ export const tenantSecretBindingsMax = 10_000
 /** A secret's value: at least what redaction can take out of an output without taking anything else. */
 export const secretBytesMax = 65_536
 export const secretRekeyPageMax = 100
+/** A value shorter than this could not be taken out of a text without taking other things with it. */
+export const secretBytesMin = 8
+export const secretNameCharactersMax = 160
+/** Tries of a rotation that others come before. */
+export const secretRotationTriesMax = 5
+/** Secrets that one config may name: each is read for every call. */
+export const configSecretsMax = 32
+/** Levels of a config and of what a provider returns; what lies deeper is not taken. */
+export const configDepthMax = 64
+/** Keys of the ring: the current one and former ones whose boxes are not all closed anew. */
+export const secretKeysMax = 16
+export const secretKeyFileBytesMax = 8_192
 export const providerPluginsMax = 256
 export const environmentsMax = 1_000
 export const managedResourceBindingsMax = 1_000
@@ -364,6 +378,8 @@ export const environmentIntentsMax = 1_000
 export const providerIntentGraceSeconds = 60
 /** Between the two observations before a provider's orphan is destroyed. Source: BX-03. */
 export const providerOrphanGraceMillis = 60_000
+/** An active lease whose run ended longer ago is abandoned: until then the run releases it itself. Source: RL 6.4 item 3. */
+export const abandonedLeaseGraceSeconds = 5 * 60
 /** A lease that is over stays readable this long. Source: FC-15, FC-22. */
 export const endedLeaseKeptSeconds = 30 * 24 * 3_600
 export const endedLeasesPrunedMax = 1_000
@@ -372,6 +388,12 @@ export const leaseMetadataBytesMax = 262_144
 /** How long an acquisition waits for a provider's worker, and how often it looks. Source: RL U1. */
 export const providerWorkerReadyMillisDefault = 15_000
 export const providerWorkerReadyPollMillisDefault = 250
+/** How long a resume is tried again, and the pauses between tries; each is up to a quarter shorter or longer. Source: RL U1. */
+export const resumeAttemptMillisDefault = 60_000
+export const resumePauseFirstMillis = 250
+export const resumePauseMillisMax = 5_000
+/** Run parents that one runtime remembers, one a lease. */
+export const traceParentsKeptMax = 10_000
 /** Writes of an orphan's row before the spool is used. Source: RL U1. */
 export const orphanWriteTriesMax = 3
 export const orphanWritePauseMillisDefault = 100
@@ -380,8 +402,19 @@ export const orphanBufferMax = 256
 /** Files in the orphan spool, and the size of one. Source: FC-19. */
 export const orphanSpoolFilesMax = 10_000
 export const orphanSpoolFileBytesMax = 524_288
+/** Malformed files that are put aside; what is beyond stays where it is and is counted all the same. */
+export const orphanSpoolQuarantineMax = 10_000
+/** A backup of a native runner: its manifest, its files, and how deep they lie. */
+export const harnessManifestBytesMax = 4 * 1024 ** 2
+export const harnessBackupFilesMax = 10_000
+export const harnessBackupBytesMax = 64 * 1024 ** 3
+export const harnessBackupDepthMax = 32
 /** Added to a provider's own time-out: what the call may take beyond it. Source: RL-BUDGET-01. */
 export const providerCallMarginMillis = 30_000
+/** The longest budget of one call: what a timer of the platform can wait. */
+export const providerCallMillisMax = 2_147_483_647
+/** Causes of an error that are followed down to a provider's own: a longer chain is somebody's circle. */
+export const errorCausesReadMax = 8
 /** A cleanup claim, its renewal, and how far ahead an end may lie to be believed. Source: RL U1. */
 export const cleanupClaimMillis = 15 * 60_000
 export const cleanupClaimRenewMillis = 30_000
@@ -391,3 +424,30 @@ export const cleanupSweepPageMax = 20
 export const cleanupBackoffMillisDefault = 5 * 60_000
 export const cleanupUnattendedTriesMax = 5
 export const cleanupOperatorRetryMillis = 30 * 60_000
+
+// ---- workers of provider plugins
+/** One message of a worker's or to one, as a line. A longer one ends the worker that sent it. */
+export const providerMessageBytesMax = 4_194_304
+/** Requests that one worker has not answered; the next is refused. */
+export const providerCallsInFlightMax = 256
+/** Bytes that wait to be read by one worker; beyond them a request is refused. */
+export const providerOutboxBytesMax = 16_777_216
+/** What a worker may say of its command's output in one call; the rest is dropped. */
+export const providerLogBytesMax = 16_777_216
+export const providerHandshakeMillisMax = 10_000
+/** How often a worker is asked whether it lives, and how long it may take to answer: then it hangs, and is killed. */
+export const providerPingMillis = 5_000
+export const providerPingAnswerMillisMax = 10_000
+/** From the word to end until the signal, and from that one until the next. */
+export const providerShutdownMillisMax = 2_000
+export const providerRestartFirstMillis = 250
+export const providerRestartMillisMax = 30_000
+/** A worker that lived so long begins its back-off anew when it dies. */
+export const providerSteadyMillis = 30_000
+/** Budget of a call that names none. */
+export const providerCallMillisDefault = 5 * 60_000
+/** Methods that a worker may say it has. */
+export const providerMethodsMax = 64
+export const providerManifestBytesMax = 1_048_576
+/** One call of a conformance check. */
+export const providerCheckMillisMax = 60_000

@@ -22,7 +22,7 @@ export class ProviderRpcError extends Data.TaggedError("ProviderRpcError")<{
 /** Why a call has no answer of its worker's. What was asked for may have been done all the same. */
 export class ProviderCallFailed extends Data.TaggedError("ProviderCallFailed")<{
   readonly method: string
-  readonly why: "not_running" | "timeout" | "crashed" | "oversized" | "malformed" | "stopped"
+  readonly why: "not_running" | "busy" | "timeout" | "crashed" | "oversized" | "malformed"
 }> {
   override get message(): string {
     return `the provider's worker gave no answer to ${this.method} (${this.why})`
