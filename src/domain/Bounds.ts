@@ -424,6 +424,8 @@ export const cleanupSweepPageMax = 20
 export const cleanupBackoffMillisDefault = 5 * 60_000
 export const cleanupUnattendedTriesMax = 5
 export const cleanupOperatorRetryMillis = 30 * 60_000
+/** A workspace as it is packed for another place. */
+export const workspaceArchiveBytesMax = 256 * 1024 ** 2
 
 // ---- workers of provider plugins
 /** One message of a worker's or to one, as a line. A longer one ends the worker that sent it. */
@@ -451,3 +453,6 @@ export const providerMethodsMax = 64
 export const providerManifestBytesMax = 1_048_576
 /** One call of a conformance check. */
 export const providerCheckMillisMax = 60_000
+/** The provider `fake`: sandboxes in memory, and calls that it remembers. */
+export const fakeSandboxesMax = 10_000
+export const fakeCallsKeptMax = 10_000

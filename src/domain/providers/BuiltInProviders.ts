@@ -63,11 +63,13 @@ export interface BuiltInProvider {
   readonly releaseLease: (asked: { readonly providerLeaseId: string }) => Effect.Effect<unknown, Error>
   /** The one entry of every teardown. An answer that is nothing is a success. */
   readonly destroyLease: (asked: { readonly providerLeaseId: string }) => Effect.Effect<unknown, Error>
-  /** A provider that cannot stop has none. */
-  readonly stopLease?: (asked: {
-    readonly providerLeaseId: string
-    readonly cancelActiveWork: boolean
-  }) => Effect.Effect<unknown, Error>
+  /** A provider that cannot stop has none; read anew for each stop. */
+  readonly stopLease?:
+    | ((asked: {
+        readonly providerLeaseId: string
+        readonly cancelActiveWork: boolean
+      }) => Effect.Effect<unknown, Error>)
+    | undefined
   readonly realizeWorkspace?: (asked: {
     readonly providerLeaseId: string
     readonly localPath: string
