@@ -424,6 +424,8 @@ export const cleanupSweepPageMax = 20
 export const cleanupBackoffMillisDefault = 5 * 60_000
 export const cleanupUnattendedTriesMax = 5
 export const cleanupOperatorRetryMillis = 30 * 60_000
+/** How long the pipes of a local command that has ended are read on, where something still holds them. */
+export const localPipesMillisMax = 1_000
 /** A workspace as it is packed for another place. */
 export const workspaceArchiveBytesMax = 256 * 1024 ** 2
 
