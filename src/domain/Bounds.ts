@@ -421,13 +421,37 @@ export const cleanupClaimRenewMillis = 30_000
 export const cleanupClaimAheadMillisMax = 30 * 60_000
 /** The cleanup sweep. Source: RL U1, FC-09. */
 export const cleanupSweepPageMax = 20
+/** Statements of one kind for intents, acquisitions or releases under way at a time: what comes meanwhile shares the next. */
+export const groupedStatementsAtOnceMax = 4
+/** Intents, acquisitions or releases that one statement carries out. */
+export const groupedLeasesMax = 64
+/** Claims, settlements or looks of cleanups that one statement carries out. */
+export const groupedCleanupsMax = 100
+/** Pages of one sweep: what is left is due in the next one. */
+export const cleanupSweepPagesMax = 500
+/** Abandoned leases that one sweep is at at a time, and leases that one run's release is at. */
+export const abandonedAtOnceMax = 8
+export const releasesAtOnceMax = 8
 export const cleanupBackoffMillisDefault = 5 * 60_000
 export const cleanupUnattendedTriesMax = 5
 export const cleanupOperatorRetryMillis = 30 * 60_000
 /** How long the pipes of a local command that has ended are read on, where something still holds them. */
 export const localPipesMillisMax = 1_000
+export const sshPortDefault = 22
+/** How long a connection to a host may take to come about, and how often it is asked whether it is still there. */
+export const sshConnectSeconds = 10
+/** How long a host may take to end a lease's processes. */
+export const sshEndMillisMax = 15_000
 /** A workspace as it is packed for another place. */
 export const workspaceArchiveBytesMax = 256 * 1024 ** 2
+
+/** Runs that daemons began and did not see the end of: one pass looks at so many. */
+export const daemonRunsPageMax = 1_000
+/** What a new environment may be described with, and its config as the API takes it. */
+export const environmentDescriptionCharactersMax = 1_000
+export const environmentConfigBytesMax = 65_536
+/** Resources that nobody owns, as one pass of the search at providers remembers them. Source: FC-03. */
+export const providerStraysKeptMax = 10_000
 
 // ---- workers of provider plugins
 /** One message of a worker's or to one, as a line. A longer one ends the worker that sent it. */

@@ -6,7 +6,7 @@
  */
 import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
-import { access, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
+import { access, cp, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { fault, RpcError, serve } from "../serve.mjs"
 
@@ -23,7 +23,11 @@ const rootOf = ({ stateDirectory } = {}) => {
 }
 
 const folderOf = (config, providerLeaseId) => {
-  if (typeof providerLeaseId !== "string" || !namePattern.test(providerLeaseId) || providerLeaseId.startsWith("."))
+  if (
+    typeof providerLeaseId !== "string" ||
+    !namePattern.test(providerLeaseId) ||
+    providerLeaseId.startsWith(".")
+  )
     throw new RpcError(-32602, "providerLeaseId is none of this provider's")
   return join(rootOf(config), providerLeaseId)
 }
@@ -101,7 +105,13 @@ const list = async ({ config, installation }) => {
 
 const realize = async ({ config, leaseMetadata, providerLeaseId, workspace }) => {
   const id = providerLeaseId ?? leaseMetadata?.providerLeaseId
-  if (id !== undefined) await requireLease(config, id)
+  if (id !== undefined) {
+    const { folder } = await requireLease(config, id)
+    const { localPath } = workspace ?? {}
+    // The worker runs on the daemon's machine, so it reads the directory itself. Links stay links.
+    if (typeof localPath === "string")
+      await cp(localPath, join(folder, "workspace"), { recursive: true, verbatimSymlinks: true })
+  }
   return { cwd: "/workspace", metadata: { provider: "bubblewrap", mode: workspace?.mode ?? null } }
 }
 
@@ -118,7 +128,17 @@ const hostFolders = async () => {
 
 const guestOf = async (folder, cwd) => [
   ...(await hostFolders()),
-  ...["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", join(folder, "workspace"), "/workspace"],
+  ...[
+    "--proc",
+    "/proc",
+    "--dev",
+    "/dev",
+    "--tmpfs",
+    "/tmp",
+    "--bind",
+    join(folder, "workspace"),
+    "/workspace"
+  ],
   ...["--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--chdir", cwd || "/workspace"]
 ]
 
@@ -152,7 +172,9 @@ const execute = async (params, { log, signal }) => {
   const stderr = collect(child.stderr, "stderr", log)
   let timedOut = false
   const deadline =
-    timeoutMs === undefined ? undefined : setTimeout(() => ((timedOut = true), child.kill("SIGKILL")), timeoutMs)
+    timeoutMs === undefined
+      ? undefined
+      : setTimeout(() => ((timedOut = true), child.kill("SIGKILL")), timeoutMs)
   signal.addEventListener("abort", () => child.kill("SIGKILL"))
   const ended = new Promise((resolve) => {
     child.once("error", () => resolve([127, null]))

@@ -13,6 +13,7 @@ import type {
   EnvironmentLeaseId,
   ExecutionWorkspaceId,
   ProviderPluginId,
+  RequestKey,
   RunId,
   TaskId,
   TenantId
@@ -147,8 +148,11 @@ export type CleanupEnd =
       readonly metadata: JsonObject
       readonly removeKeys: ReadonlyArray<string>
     }
-  /** Stays `pending_cleanup`, `failed`; counts a try, and is due again after the back-off. */
-  | { readonly _tag: "Owed"; readonly metadata?: JsonObject }
+  /**
+   * Stays `pending_cleanup`, `failed`, and is due again after the back-off. It counts a try unless `isTry` is false: the
+   * provider could not be reached at all. Source: FC-09, RL 6.4 item 4.
+   */
+  | { readonly _tag: "Owed"; readonly metadata?: JsonObject; readonly isTry?: boolean }
 
 export interface ReuseScope {
   readonly tenant: TenantId
@@ -165,7 +169,11 @@ export type DestructionScope =
 export class EnvironmentLeaseStore extends Context.Service<
   EnvironmentLeaseStore,
   {
-    readonly intend: (intent: ProviderIntent) => Effect.Effect<void, StorageError>
+    /**
+     * Makes the intent durable; the same one again changes nothing. Refused where the environment has no room for the lease
+     * that is meant, so that nothing is created in vain.
+     */
+    readonly intend: (intent: ProviderIntent) => Effect.Effect<void, EnvironmentLeasesFull | StorageError>
     /** The create came to nothing that is known to exist: the intent goes. */
     readonly dropIntent: (intent: EnvironmentLeaseId) => Effect.Effect<void, StorageError>
     /** Intents without a lease, the oldest first, at most `providerIntentsPageMax`. */
@@ -203,6 +211,8 @@ export class EnvironmentLeaseStore extends Context.Service<
         /** Merged into the metadata. */
         readonly metadata?: JsonObject
         readonly actor: string
+        /** Refused where the row is another run's by now. */
+        readonly run?: RunId
       }
     ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
     /** Replaces the whole metadata. */
@@ -213,6 +223,11 @@ export class EnvironmentLeaseStore extends Context.Service<
     readonly getLeaseById: (
       lease: EnvironmentLeaseId
     ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
+    /** The newest lease of the tenant that was acquired under this request key. Source: FC-04. */
+    readonly leaseOfRequest: (
+      tenant: TenantId,
+      requestKey: RequestKey
+    ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
     /** Newest first, at most `environmentLeaseListMax`. */
     readonly listLeases: (filter: {
       readonly environment?: EnvironmentId
@@ -221,7 +236,7 @@ export class EnvironmentLeaseStore extends Context.Service<
     }) => Effect.Effect<ReadonlyArray<EnvironmentLease>, StorageError>
     /** Reusable rows of the scope's environment that are not over, newest first: candidates, to be decided on. */
     readonly reusable: (scope: ReuseScope) => Effect.Effect<ReadonlyArray<EnvironmentLease>, StorageError>
-    /** Rows that scoped destruction may claim, newest first. */
+    /** Unfinished rows of the scope that are reusable, and retained ones of any policy, newest first. */
     readonly destroyable: (
       scope: DestructionScope
     ) => Effect.Effect<ReadonlyArray<EnvironmentLease>, StorageError>
@@ -239,7 +254,11 @@ export class EnvironmentLeaseStore extends Context.Service<
     ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
     /** Moves the end of a claim that is still this attempt's; answers whether it was. */
     readonly renewCleanup: (claimed: ClaimedCleanup) => Effect.Effect<boolean, StorageError>
-    /** Writes the end of an attempt if the row is still as it was claimed; none where it moved. Source: RL-STOP-08. */
+    /**
+     * Writes the end of an attempt if the row is still as it was claimed; none where it moved. None too, whoever asks, for a
+     * `released` without evidence of the stop of exactly this resource, and for an `expired` of a row that may only be stopped
+     * and has no receipt of its stop. Source: RL-STOP-08, RL section 5.2.
+     */
     readonly settleCleanup: (
       claimed: ClaimedCleanup,
       end: CleanupEnd
@@ -256,7 +275,12 @@ export class EnvironmentLeaseStore extends Context.Service<
     readonly postponeCleanup: (lease: EnvironmentLeaseId) => Effect.Effect<void, StorageError>
     /** A person's retry: due at once, whatever its back-off; answers whether it owes anything. Source: FC-09. */
     readonly makeDue: (lease: EnvironmentLeaseId) => Effect.Effect<boolean, StorageError>
-    /** Active rows whose run is over, or whose expiry has passed, by the database's clock. Source: RL 6.4 item 3. */
+    /** Cleanups that have failed so often that somebody has to look at them. Source: FC-09. */
+    readonly needingOperator: Effect.Effect<number, StorageError>
+    /**
+     * Active rows whose run has been over for `abandonedLeaseGraceSeconds`, or whose expiry has passed, by the database's
+     * clock, the oldest first, at most `environmentLeaseListMax`. Source: RL 6.4 item 3.
+     */
     readonly abandoned: Effect.Effect<ReadonlyArray<EnvironmentLease>, StorageError>
     /** Deletes rows that are over and older than `endedLeaseKeptSeconds`, at most `endedLeasesPrunedMax`; answers how many. */
     readonly pruneEnded: Effect.Effect<number, StorageError>

@@ -4,7 +4,7 @@
  * environment has become. Source: RL section 3.1, RL-DRIVER-01, RL-DRIVER-06.
  */
 import type * as Effect from "effect/Effect"
-import type { Environment } from "../environments/Environment.ts"
+import type { Environment, RunnerLifecycle } from "../environments/Environment.ts"
 import type { EnvironmentLease } from "../environments/EnvironmentLease.ts"
 import type {
   AgentId,
@@ -21,10 +21,11 @@ import type { LogSink } from "../providers/ProviderWorkers.ts"
 
 export interface Acquisition {
   readonly tenant: TenantId
-  /** With the config of this run: an overlay of the stored one is never stored. Source: RL-REUSE-08. */
   readonly environment: Environment
+  /** What this run wants of its environment for itself; it is never stored. Source: RL-REUSE-07, RL-REUSE-08. */
+  readonly lifecycle?: RunnerLifecycle
   readonly task: TaskId | null
-  readonly run: RunId | null
+  readonly run: RunId
   readonly agent?: AgentId
   readonly adapterType?: string
   readonly executionWorkspace: { readonly id: ExecutionWorkspaceId; readonly mode: string } | null
@@ -32,6 +33,8 @@ export interface Acquisition {
   readonly requestedExpiresAtMillis?: number
   /** The same key again joins the acquisition that it began; with another request it is refused. Source: FC-04. */
   readonly requestKey?: RequestKey
+  /** What the runtime wants to find in the metadata of the row again: a driver merges it in, with the insert. */
+  readonly note?: JsonObject
 }
 
 /** What becomes of the resource when its lease is released. Source: RL-REL-00. */
@@ -44,6 +47,8 @@ export interface Release {
   readonly status: "released" | "expired" | "failed"
   readonly disposition?: Disposition
   readonly cancelActiveWork?: boolean
+  /** Who ends it in the run's stead, and why; both are told by the row. Source: FC-22. */
+  readonly ending?: { readonly actor: string; readonly reason: string }
 }
 
 export interface Workspace {

@@ -42,6 +42,28 @@ export class SandboxProviderUnknown extends Data.TaggedError("SandboxProviderUnk
   }
 }
 
+/** The same key came with another request while, or after, the first one was carried out. Source: FC-04. */
+export class AcquisitionKeyConflict extends Data.TaggedError("AcquisitionKeyConflict")<{
+  readonly requestKey: string
+}> {
+  readonly code = "request_key_conflict"
+  readonly status = 409
+  override get message(): string {
+    return `request key ${this.requestKey} was used for another acquisition: repeat that one as it was, or use another key`
+  }
+}
+
+/** The driver that carries the lease has no such operation. */
+export class DriverOperationMissing extends Data.TaggedError("DriverOperationMissing")<{
+  readonly driver: string
+  readonly operation: "resume" | "destroy" | "realize" | "execute"
+}> {
+  readonly code = "driver_operation_missing"
+  override get message(): string {
+    return `environment driver "${this.driver}" has no operation to ${this.operation}: use an environment of another driver`
+  }
+}
+
 /** ERR-PRESERVED. `why` is a fixed word, never a provider's text. Source: RL-REUSE-12, -13. */
 export class SandboxLeasePreserved extends Data.TaggedError("SandboxLeasePreserved")<{
   readonly lease: EnvironmentLeaseId
@@ -49,6 +71,7 @@ export class SandboxLeasePreserved extends Data.TaggedError("SandboxLeasePreserv
     | "the provider failed"
     | "its worker cannot resume now"
     | "the provider answered for another lease"
+    | "the provider has lost it"
 }> {
   readonly code = "sandbox_lease_preserved"
   override get message(): string {
@@ -100,6 +123,7 @@ export class TeardownUnconfirmed extends Data.TaggedError("TeardownUnconfirmed")
     | "held"
     | "other_owner"
     | "secret_unavailable"
+    | "interrupted"
 }> {
   readonly code = "teardown_unconfirmed"
   override get message(): string {

@@ -28,21 +28,25 @@ const acquire = (asked: Acquisition) =>
       provider: null,
       providerLeaseId: null,
       expiresAtMillis: asked.requestedExpiresAtMillis ?? null,
-      metadata: { driver: "local", executionWorkspaceMode: asked.executionWorkspace?.mode ?? null },
+      metadata: {
+        driver: "local",
+        executionWorkspaceMode: asked.executionWorkspace?.mode ?? null,
+        ...asked.note
+      },
       sentConfig: null,
       assertTenantBinding: asked.assertTenantBinding ?? false
     })
   })
 
-const release = ({ lease, status }: Release) =>
+const release = ({ ending, lease, status }: Release) =>
   Effect.gen(function* () {
     yield* (yield* LocalCommands).endAll(lease.id)
     const store = yield* EnvironmentLeaseStore
     const ended = yield* store.releaseLease(lease.id, {
       status,
-      failureReason: null,
+      failureReason: ending?.reason ?? null,
       cleanupStatus: "success",
-      actor: "run"
+      actor: ending?.actor ?? "run"
     })
     return Option.getOrNull(ended)
   })

@@ -85,8 +85,14 @@ export class SecretStore extends Context.Service<
       environment: EnvironmentId,
       configPath: string
     ) => Effect.Effect<Option.Option<SecretId>, StorageFailure>
-    /** Versions that another key than this one closed, the oldest first, at most `secretRekeyPageMax`. */
-    readonly closedByOtherKeys: (key: string) => Effect.Effect<ReadonlyArray<SealedVersion>, StorageFailure>
+    /**
+     * Versions that another key than this one closed, ordered by secret and version, at most `secretRekeyPageMax`; only
+     * those behind `after` where it is given, so that a box that cannot be opened does not hold up the others.
+     */
+    readonly closedByOtherKeys: (
+      key: string,
+      after?: { readonly secret: SecretId; readonly version: number }
+    ) => Effect.Effect<ReadonlyArray<SealedVersion>, StorageFailure>
     /** Puts a box of the new key in the place of the given one; answers whether it was still there. */
     readonly reseal: (former: SealedVersion, sealed: SealedSecret) => Effect.Effect<boolean, StorageFailure>
   }

@@ -56,6 +56,8 @@ export class WorkStore extends Context.Service<
       readonly tenant: TenantId
       readonly agent: AgentId
       readonly status: RunStatus
+      /** Who began it; `manual` unless given. */
+      readonly invocationSource?: string
     }) => Creation<Run>
     readonly runById: (tenant: TenantId, run: RunId) => Effect.Effect<Option.Option<Run>, StorageFailure>
     readonly agentById: (

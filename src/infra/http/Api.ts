@@ -25,6 +25,13 @@ import { Generation, LeaseId, OperationId, ProjectId, RequestKey, SnapshotId } f
 import { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
 import { apiErrors } from "./ApiErrors.ts"
 import {
+  EnvironmentLeasesGroup,
+  EnvironmentsGroup,
+  ProvidersGroup,
+  RunsGroup,
+  SecretsGroup
+} from "./environmentApi.ts"
+import {
   DeletionPreviewView,
   DeletionView,
   DoctorView,
@@ -233,6 +240,7 @@ class LeasesGroup extends HttpApiGroup.make("leases").add(
 
 export class Api extends HttpApi.make("holdfast")
   .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup, SnapshotsGroup, LeasesGroup)
+  .add(EnvironmentsGroup, EnvironmentLeasesGroup, RunsGroup, SecretsGroup, ProvidersGroup)
   .middleware(Identified)
   .middleware(Decoded)
   .annotate(HttpApi.ParseOptions, { onExcessProperty: "error", errors: "all" })

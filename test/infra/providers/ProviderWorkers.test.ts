@@ -1,79 +1,28 @@
 /** Real worker processes: the two plugins that ship as examples, and small ones that misbehave. */
 import { assert, layer } from "@effect/vitest"
-import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Files from "node:fs"
-import * as Os from "node:os"
 import * as Path from "node:path"
-import { ProviderPluginId } from "../../../src/domain/Identity.ts"
-import type { ProviderWorkerManager } from "../../../src/domain/providers/ProviderWorkers.ts"
 import { ProviderWorkers } from "../../../src/domain/providers/ProviderWorkers.ts"
-import { withRunParent } from "../../../src/domain/runLeases/RunParent.ts"
-import { layer as workers, WorkerKeeping } from "../../../src/infra/providers/ProviderWorkers.ts"
-import type { WorkerFiles } from "../../../src/infra/providers/workerProcess.ts"
+import { WorkerKeeping } from "../../../src/infra/providers/ProviderWorkers.ts"
 import { waitFor } from "../../support/waiting.ts"
+import {
+  example,
+  failureOf,
+  impatientWorkers,
+  intent,
+  isGone,
+  pluginA,
+  pluginB,
+  running,
+  scripted,
+  untilRunning,
+  written
+} from "./workerHarness.ts"
 
-const examples = Path.resolve(import.meta.dirname, "../../../examples/provider-plugins")
-const pluginA = ProviderPluginId.make("00000000-0000-4000-8000-0000000000a1")
-const pluginB = ProviderPluginId.make("00000000-0000-4000-8000-0000000000b2")
-
-const example = (name: string): WorkerFiles => ({
-  pluginKey: `example.${name}`,
-  folder: Path.join(examples, name),
-  worker: Path.join(examples, name, "worker.mjs")
-})
-
-const folder = Effect.acquireRelease(
-  Effect.sync(() => Files.mkdtempSync(Path.join(Os.tmpdir(), "hf-provider-"))),
-  (path) => Effect.sync(() => Files.rmSync(path, { recursive: true, force: true }))
-)
-
-/** A worker of a few lines. */
-const written = (body: string) =>
-  Effect.map(folder, (path): WorkerFiles => {
-    const worker = Path.join(path, "worker.mjs")
-    Files.writeFileSync(
-      worker,
-      `import { serve } from ${JSON.stringify(Path.join(examples, "serve.mjs"))}\n${body}`
-    )
-    return { pluginKey: "written", folder: path, worker }
-  })
-
-const untilRunning = (manager: ProviderWorkerManager, plugin = pluginA) =>
-  waitFor({
-    fact: "the worker runs",
-    look: Effect.sync(() => manager.isRunning(plugin)),
-    holds: (runs) => runs,
-    deadlineMillis: 20_000
-  })
-
-const running = Effect.fnUntraced(function* (files: WorkerFiles, plugin = pluginA) {
-  const manager = (yield* ProviderWorkers)!
-  const { keep } = yield* WorkerKeeping
-  yield* keep([{ plugin, files }])
-  yield* Effect.addFinalizer(() => keep([]))
-  yield* untilRunning(manager, plugin)
-  return manager
-})
-
-const scripted = (faults: Record<string, ReadonlyArray<object>> = {}) =>
-  Effect.map(folder, (stateDirectory) => {
-    Files.writeFileSync(Path.join(stateDirectory, "faults.json"), JSON.stringify(faults))
-    return { stateDirectory }
-  })
-
-const failureOf = <A, E>(exit: Exit.Exit<A, E>): unknown =>
-  Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
-
-const intent = { name: "holdfast-1", installation: "here", generation: 1 }
-const isGone = (pid: number): boolean => !Files.existsSync(`/proc/${pid}`)
-
-const impatient = { installation: "here", pingMillis: 100, pingAnswerMillis: 400 }
-
-layer(workers(impatient), { excludeTestServices: true, timeout: 60_000 })("ProviderWorkers", (it) => {
+layer(impatientWorkers, { excludeTestServices: true, timeout: 60_000 })("ProviderWorkers", (it) => {
   it.effect("a real plugin acquires, executes, stops, resumes and destroys a bubblewrap guest", () =>
     Effect.gen(function* () {
       const config = yield* scripted()
@@ -276,54 +225,5 @@ layer(workers(impatient), { excludeTestServices: true, timeout: 60_000 })("Provi
         deadlineMillis: 20_000
       })
     })
-  )
-
-  it.effect(
-    "a worker gets nothing of the daemon's environment, and the run's traceparent beside its parameters",
-    () =>
-      Effect.gen(function* () {
-        process.env["HOLDFAST_TEST_CANARY"] = "canary-of-the-daemon"
-        yield* Effect.addFinalizer(() => Effect.sync(() => delete process.env["HOLDFAST_TEST_CANARY"]))
-        const files = yield* written(
-          "serve({ methods: { tell: (params, { traceparent }) => ({ params, traceparent, names: Object.keys(process.env) }) } })"
-        )
-        const manager = yield* running(files)
-        const parent = {
-          traceId: "0af7651916cd43dd8448eb211c80319c",
-          spanId: "b7ad6b7169203331",
-          traceFlags: 1
-        }
-        const answer = yield* withRunParent(parent)(manager.call(pluginA, "tell", { a: 1 }, 30_000))
-        assert.deepInclude(answer, {
-          params: { a: 1 },
-          traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-        })
-        assert.notInclude(JSON.stringify(answer), "HOLDFAST_TEST_CANARY")
-      })
-  )
-
-  it.effect(
-    "a worker that reads no end of its input and ignores signals is gone with its children when it is no longer kept",
-    () =>
-      Effect.gen(function* () {
-        const files = yield* written(
-          `import { spawn } from "node:child_process"
-         process.on("SIGTERM", () => undefined)
-         const child = spawn("sleep", ["1000"], { stdio: "ignore" })
-         process.exit = () => undefined
-         setInterval(() => undefined, 1000)
-         serve({ methods: { pids: () => [process.pid, child.pid] } })`
-        )
-        const manager = yield* running(files)
-        const pids = (yield* manager.call(pluginA, "pids", {}, 30_000)) as ReadonlyArray<number>
-        yield* (yield* WorkerKeeping).keep([])
-        assert.isFalse(manager.isRunning(pluginA))
-        yield* waitFor({
-          fact: "nothing of it is left",
-          look: Effect.sync(() => pids.every(isGone)),
-          holds: (gone) => gone,
-          deadlineMillis: 5_000
-        })
-      })
   )
 })

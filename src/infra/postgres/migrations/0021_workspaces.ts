@@ -12,7 +12,7 @@
  * the guest was left behind paused, and by whom.
  */
 import { projectSnapshotsMax } from "../../../domain/Bounds.ts"
-import { boundedTable } from "./0001_core.ts"
+import { boundedTable } from "./boundedTable.ts"
 
 export const workspaceTables: ReadonlyArray<string> = [
   `create table runtime_snapshots (
