@@ -374,6 +374,9 @@ export const environmentLeaseListMax = 1_000
 export const providerIntentsPageMax = 100
 /** An environment has at most this many intents: each is an acquisition under way, or one that was lost. */
 export const environmentIntentsMax = 1_000
+/** How long a request waits for another daemon that carries it out already, and how often it looks. Source: FC-04. */
+export const acquisitionElsewhereMillisMax = 5 * 60_000
+export const acquisitionElsewherePollMillis = 200
 /** Age from which an intent of a process that is gone is taken for lost. Source: BX-03. */
 export const providerIntentGraceSeconds = 60
 /** Between the two observations before a provider's orphan is destroyed. Source: BX-03. */
@@ -421,6 +424,9 @@ export const cleanupClaimRenewMillis = 30_000
 export const cleanupClaimAheadMillisMax = 30 * 60_000
 /** The cleanup sweep. Source: RL U1, FC-09. */
 export const cleanupSweepPageMax = 20
+/** Pages that are swept together, so that what their rows ask of the database is, and such batches at a time. */
+export const cleanupSweepPagesTogetherMax = 5
+export const cleanupSweepBatchesAtOnceMax = 2
 /** Statements of one kind for intents, acquisitions or releases under way at a time: what comes meanwhile shares the next. */
 export const groupedStatementsAtOnceMax = 4
 /** Intents, acquisitions or releases that one statement carries out. */

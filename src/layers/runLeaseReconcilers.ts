@@ -36,19 +36,23 @@ const sweep = Effect.gen(function* () {
   yield* reportSweep("lease cleanups", cleanups)
 })
 
-/** Passes are as far apart as two observations of one stray have to be. */
-const straySearch = Effect.gen(function* () {
-  const { tenant } = yield* Effect.flatMap(ProjectStore, ({ bootstrap }) => bootstrap)
-  const search = yield* makeStraySearch({ own: tenant, providers: [nodeProviderKey] })
-  return yield* Effect.repeat(
-    reportSweep("stray resources", search),
-    Schedule.fixed(providerOrphanGraceMillis)
-  )
-}).pipe(
-  Effect.catch((failure) => Effect.logWarning(`the search for strays has no tenant: ${failure.message}`))
+/** The installation's own tenant; a database that is away is asked again. */
+const ownTenant = Effect.flatMap(ProjectStore, ({ bootstrap }) => bootstrap).pipe(
+  Effect.tapError((failure) => Effect.logWarning(`the search for strays waits: ${failure.message}`)),
+  Effect.retry(Schedule.spaced(reconcileIntervalMillis)),
+  Effect.map(({ tenant }) => tenant)
 )
 
-/** Boxes of former keys are closed anew at the start; one that no key opens is told, and stays. */
+/** Passes are as far apart as two observations of one stray have to be. */
+const straySearch = Effect.gen(function* () {
+  const search = yield* makeStraySearch({ own: yield* ownTenant, providers: [nodeProviderKey] })
+  return yield* Effect.repeat(
+    reportSweep("stray resources", search),
+    Schedule.spaced(providerOrphanGraceMillis)
+  )
+})
+
+/** Boxes of former keys are closed anew, at the start and should a pass have failed; one that no key opens is told. */
 const rekeying = reportSweep(
   "secret keys",
   Effect.map(rekeySecrets(), ({ rekeyed, unreadable }): SweepCount => ({

@@ -12,7 +12,7 @@ import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
 import type { ApiClient } from "../../src/infra/http/apiClient.ts"
 import type { EnvironmentLeaseView, RunLine } from "../../src/infra/http/environmentViews.ts"
-import { awaitReady, makePlace, type Place, startDaemon } from "../support/daemonProcess.ts"
+import { awaitReady, makePlace, type Place, startDaemon, startProcess } from "../support/daemonProcess.ts"
 import { waitFor } from "../support/waiting.ts"
 import { holdfast } from "./cliHarness.ts"
 
@@ -113,8 +113,16 @@ describe("environments of a daemon", () => {
         writeFileSync(join(workspace, "deep", "file"), "brought along\n")
         for (const environment of carriers) {
           const ran = yield* at(place)(
-            ...["run", environment, "--workspace", workspace, "-e", "WORD=said", "--"],
-            ...["sh", "-c", 'cat deep/file; echo "$WORD" >&2; exit 7']
+            "run",
+            environment,
+            "--workspace",
+            workspace,
+            "-e",
+            "WORD=said",
+            "--",
+            "sh",
+            "-c",
+            'cat deep/file; echo "$WORD" >&2; exit 7'
           )
           assert.deepStrictEqual(ran, { exit: 7, stdout: "brought along\n", stderr: "said\n" }, environment)
           const lease = yield* newest(client)
@@ -195,6 +203,62 @@ describe("environments of a daemon", () => {
         assert.deepStrictEqual(leasesOfPlugin(state), [])
         const { checks } = yield* client.system.health()
         assert.include(checks.find(({ name }) => name === "registry")?.detail ?? "", "0 of ")
+      }).pipe(Effect.scoped),
+    testMillisMax
+  )
+
+  it.live(
+    "Ctrl-C at the command line ends the command and the lease, and the process says that it was interrupted",
+    () =>
+      Effect.gen(function* () {
+        const place = yield* makePlace
+        const client = yield* awaitReady(place, yield* startDaemon(place))
+        yield* done(place)("env", "create", "guests", "--provider", "node")
+        const command = ["--", "sh", "-c", "echo ready; exec sleep 600"]
+        const run = yield* startProcess(["--home", place.home, "run", "guests", ...command], undefined)
+        yield* waitFor({
+          fact: "the command runs",
+          look: Effect.sync(run.output),
+          holds: (output) => output.includes("ready"),
+          deadlineMillis: waitMillisMax,
+          everyMillis: 20
+        })
+        run.process.kill("SIGINT")
+        assert.strictEqual(yield* run.ended, 130)
+        const lease = yield* waitFor({
+          fact: "the lease is over",
+          look: newest(client),
+          holds: (seen) => seen?.status === "expired",
+          deadlineMillis: waitMillisMax,
+          everyMillis: 20
+        })
+        assert.strictEqual(lease?.cleanupStatus, "success")
+      }).pipe(Effect.scoped),
+    testMillisMax
+  )
+
+  it.live(
+    "a plugin is checked without a daemon: 0 for one that does as it should, 1 for one that does not",
+    () =>
+      Effect.gen(function* () {
+        const place = { home: "/nowhere", databaseUrl: "" }
+        const state = yield* folder
+        const config = join(state, "config.json")
+        writeFileSync(config, JSON.stringify({ stateDirectory: state, apiKey: "canary-of-the-config" }))
+        const good = yield* at(place)("provider", "check", example, "--config", config)
+        assert.strictEqual(good.exit, 0, good.stdout)
+        assert.notInclude(good.stdout, "FAILED")
+        const scripted = resolve(example, "../scripted")
+        const lie = { fault: "lie", receipt: { providerLeaseId: "another", state: "destroyed" } }
+        const faults = { environmentDestroyLease: Array.from({ length: 40 }, () => lie) }
+        writeFileSync(join(state, "faults.json"), JSON.stringify(faults))
+        const bad = yield* at(place)("--json", "provider", "check", scripted, "--config", config)
+        assert.strictEqual(bad.exit, 1)
+        assert.include(bad.stdout, `"_tag":"Failed"`)
+        assert.notInclude(bad.stdout, "canary")
+        const none = yield* at(place)("provider", "check", state)
+        assert.strictEqual(none.exit, 1)
+        assert.include(none.stderr, "plugin_folder_refused")
       }).pipe(Effect.scoped),
     testMillisMax
   )

@@ -128,18 +128,21 @@ const hostFolders = async () => {
 
 const guestOf = async (folder, cwd) => [
   ...(await hostFolders()),
-  ...[
-    "--proc",
-    "/proc",
-    "--dev",
-    "/dev",
-    "--tmpfs",
-    "/tmp",
-    "--bind",
-    join(folder, "workspace"),
-    "/workspace"
-  ],
-  ...["--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--chdir", cwd || "/workspace"]
+  "--proc",
+  "/proc",
+  "--dev",
+  "/dev",
+  "--tmpfs",
+  "/tmp",
+  "--bind",
+  join(folder, "workspace"),
+  "/workspace",
+  "--unshare-all",
+  "--die-with-parent",
+  "--new-session",
+  "--clearenv",
+  "--chdir",
+  cwd || "/workspace"
 ]
 
 const collect = (stream, name, log) => {
@@ -192,7 +195,7 @@ serve({
   methods: {
     environmentAcquireLease: acquire,
     environmentResumeLease: resume,
-    environmentReleaseLease: destroy,
+    environmentReleaseLease: async (params) => ({ ...(await destroy(params)), state: "stopped" }),
     environmentStopLease: stop,
     environmentDestroyLease: destroy,
     environmentListLeases: list,

@@ -64,14 +64,20 @@ const acquire = (directory, { intent }) =>
   change(directory, (resources) => {
     const id = intent?.name ?? `scripted-${randomUUID()}`
     const { hiddenListings = 0 } = read(directory, "visibility.json", {})
-    resources[id] ??= { state: "running", installation: intent?.installation ?? null, hiddenListings, creates: 0 }
+    resources[id] ??= {
+      state: "running",
+      installation: intent?.installation ?? null,
+      hiddenListings,
+      creates: 0
+    }
     resources[id].creates += 1
     return { providerLeaseId: id, metadata: { remoteCwd: "/workspace" } }
   })
 
 const resume = (directory, { providerLeaseId }) =>
   change(directory, (resources) => {
-    if (resources[providerLeaseId] === undefined) return { providerLeaseId: null, metadata: { expired: true } }
+    if (resources[providerLeaseId] === undefined)
+      return { providerLeaseId: null, metadata: { expired: true } }
     resources[providerLeaseId].state = "running"
     return { providerLeaseId, metadata: {} }
   })
@@ -88,6 +94,9 @@ const destroy = (directory, { providerLeaseId }) =>
     delete resources[providerLeaseId]
     return { providerLeaseId, state: "destroyed" }
   })
+
+/** A released resource is gone; what its receipt has to say is that nothing of it runs. */
+const release = (directory, params) => ({ ...destroy(directory, params), state: "stopped" })
 
 const list = (directory, { installation }) =>
   change(directory, (resources) => {
@@ -111,7 +120,7 @@ const execute = (directory, { args = [], command, leaseMetadata, providerLeaseId
 const actions = {
   environmentAcquireLease: acquire,
   environmentResumeLease: resume,
-  environmentReleaseLease: destroy,
+  environmentReleaseLease: release,
   environmentStopLease: stop,
   environmentDestroyLease: destroy,
   environmentListLeases: list,
@@ -127,7 +136,11 @@ const never = () => new Promise(() => undefined)
 const before = async (order, params) => {
   if (order.fault === "crash_before") process.exit(1)
   if (order.fault === "status")
-    throw fault(order.status, "the provider refuses", order.status === 404 ? params.providerLeaseId : undefined)
+    throw fault(
+      order.status,
+      "the provider refuses",
+      order.status === 404 ? params.providerLeaseId : undefined
+    )
   if (order.fault === "canary") throw new RpcError(-32000, order.text, { text: order.text })
   if (order.fault === "slow") await pause(order.millis)
   if (order.fault === "hang") for (;;);

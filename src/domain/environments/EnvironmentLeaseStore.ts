@@ -12,7 +12,6 @@ import type {
   EnvironmentId,
   EnvironmentLeaseId,
   ExecutionWorkspaceId,
-  ProviderPluginId,
   RequestKey,
   RunId,
   TaskId,
@@ -26,6 +25,7 @@ import type {
   EnvironmentLeaseStatus,
   LeasePolicy
 } from "./EnvironmentLease.ts"
+import type { AcquisitionRequestTaken, ProviderIntent, RequestHolder } from "./ProviderIntent.ts"
 
 /** ERR-BINDING: the environment is another tenant's managed resource; `status` is that of HTTP. Source: RL-ACQ-10. */
 export class EnvironmentTenantMismatch extends Schema.TaggedError<EnvironmentTenantMismatch>()(
@@ -62,23 +62,6 @@ export class EnvironmentLeasesFull extends Schema.TaggedError<EnvironmentLeasesF
   override get message(): string {
     return "the environment has as many unfinished leases as it may: release some, or see what their cleanup waits for"
   }
-}
-
-/** What is durable before a provider is asked to create: by it a lost answer is found. Source: BX-01, FC-02. */
-export interface ProviderIntent {
-  /** Becomes the lease's id. */
-  readonly id: EnvironmentLeaseId
-  readonly tenant: TenantId
-  readonly environment: EnvironmentId
-  readonly run: RunId | null
-  readonly provider: string
-  readonly plugin: ProviderPluginId | null
-  /** Deterministic: our installation label and the intent's id. */
-  readonly name: string
-  readonly installation: string
-  readonly generation: number
-  /** Process that means to create, in its written form. */
-  readonly process: string
 }
 
 export interface NewEnvironmentLease {
@@ -154,6 +137,15 @@ export type CleanupEnd =
    */
   | { readonly _tag: "Owed"; readonly metadata?: JsonObject; readonly isTry?: boolean }
 
+/** A page of the sweep's queue, and where the next one begins. */
+export interface DueCleanups {
+  readonly leases: ReadonlyArray<EnvironmentLease>
+  /** When the first page was read, by the database's clock: what is put into the queue since is not of this pass. */
+  readonly readAtMillis: number
+  /** Since when the last row has been due. */
+  readonly lastDueAtMillis: number
+}
+
 export interface ReuseScope {
   readonly tenant: TenantId
   readonly environment: EnvironmentId
@@ -171,9 +163,18 @@ export class EnvironmentLeaseStore extends Context.Service<
   {
     /**
      * Makes the intent durable; the same one again changes nothing. Refused where the environment has no room for the lease
-     * that is meant, so that nothing is created in vain.
+     * that is meant, so that nothing is created in vain, and where another acquisition has the request's key.
      */
-    readonly intend: (intent: ProviderIntent) => Effect.Effect<void, EnvironmentLeasesFull | StorageError>
+    readonly intend: (
+      intent: ProviderIntent
+    ) => Effect.Effect<void, AcquisitionRequestTaken | EnvironmentLeasesFull | StorageError>
+    /** The intent whose request has the key. */
+    readonly holderOfRequest: (
+      tenant: TenantId,
+      requestKey: RequestKey
+    ) => Effect.Effect<Option.Option<RequestHolder>, StorageError>
+    /** Nobody waits for the intent's answer any more: its request may be made again beside it. */
+    readonly freeRequestKey: (intent: EnvironmentLeaseId) => Effect.Effect<void, StorageError>
     /** The create came to nothing that is known to exist: the intent goes. */
     readonly dropIntent: (intent: EnvironmentLeaseId) => Effect.Effect<void, StorageError>
     /** Intents without a lease, the oldest first, at most `providerIntentsPageMax`. */
@@ -186,7 +187,11 @@ export class EnvironmentLeaseStore extends Context.Service<
       lease: NewEnvironmentLease
     ) => Effect.Effect<
       EnvironmentLease,
-      EnvironmentTenantMismatch | ReusableLeaseConflict | EnvironmentLeasesFull | StorageError
+      | AcquisitionRequestTaken
+      | EnvironmentTenantMismatch
+      | ReusableLeaseConflict
+      | EnvironmentLeasesFull
+      | StorageError
     >
     /**
      * The same run comes back to the row that it still holds: refreshes its metadata and answers it, or none where the row
@@ -269,8 +274,9 @@ export class EnvironmentLeaseStore extends Context.Service<
      */
     readonly dueCleanups: (options: {
       readonly backoffMillis: number
-      readonly excluding: ReadonlyArray<EnvironmentLeaseId>
-    }) => Effect.Effect<ReadonlyArray<EnvironmentLease>, StorageError>
+      /** The page that this one follows: a row that was due when the first of them was read comes once. */
+      readonly after?: DueCleanups
+    }) => Effect.Effect<DueCleanups, StorageError>
     /** Puts a row whose worker is away behind the others, without a try. Source: RL 6.4 item 4. */
     readonly postponeCleanup: (lease: EnvironmentLeaseId) => Effect.Effect<void, StorageError>
     /** A person's retry: due at once, whatever its back-off; answers whether it owes anything. Source: FC-09. */

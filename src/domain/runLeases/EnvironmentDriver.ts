@@ -6,6 +6,7 @@
 import type * as Effect from "effect/Effect"
 import type { Environment, RunnerLifecycle } from "../environments/Environment.ts"
 import type { EnvironmentLease } from "../environments/EnvironmentLease.ts"
+import type { KeyedRequest } from "../environments/ProviderIntent.ts"
 import type {
   AgentId,
   EnvironmentLeaseId,
@@ -33,6 +34,8 @@ export interface Acquisition {
   readonly requestedExpiresAtMillis?: number
   /** The same key again joins the acquisition that it began; with another request it is refused. Source: FC-04. */
   readonly requestKey?: RequestKey
+  /** The request under its key, for the intent of whoever asks a provider. */
+  readonly request?: KeyedRequest
   /** What the runtime wants to find in the metadata of the row again: a driver merges it in, with the insert. */
   readonly note?: JsonObject
 }

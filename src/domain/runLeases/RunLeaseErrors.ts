@@ -53,6 +53,17 @@ export class AcquisitionKeyConflict extends Data.TaggedError("AcquisitionKeyConf
   }
 }
 
+/** Another daemon has carried the same request out for too long; what it makes is found under the key later. Source: FC-04. */
+export class AcquisitionUnderWay extends Data.TaggedError("AcquisitionUnderWay")<{
+  readonly requestKey: string
+}> {
+  readonly code = "request_key_under_way"
+  readonly status = 409
+  override get message(): string {
+    return `another daemon still carries out the acquisition of request key ${this.requestKey}: ask again under the same key`
+  }
+}
+
 /** The driver that carries the lease has no such operation. */
 export class DriverOperationMissing extends Data.TaggedError("DriverOperationMissing")<{
   readonly driver: string

@@ -6,10 +6,12 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import * as Ref from "effect/Ref"
 import * as Stream from "effect/Stream"
 import { executionOutputBytesMax, executionTimeoutMillisMax } from "../Bounds.ts"
+import { acquisitionDiagnosticsOf } from "../environments/creationDiagnostics.ts"
 import type { Environment } from "../environments/Environment.ts"
 import type { EnvironmentLease } from "../environments/EnvironmentLease.ts"
 import type { Caller } from "../host/Accounts.ts"
@@ -129,16 +131,25 @@ const carryOut = Effect.fnUntraced(function* (
   return result
 })
 
+/** What a failed acquisition is known to have come to. Source: RL-CREATE-07. */
+const diagnosticsOf = (cause: Cause.Cause<unknown>, { id, tenant }: Run, environment: Environment) =>
+  Cause.findErrorOption(cause).pipe(
+    Option.flatMap((error) =>
+      acquisitionDiagnosticsOf(error, { tenant, environment: environment.id, run: id })
+    ),
+    Option.match({ onNone: () => ({}), onSome: (execution) => ({ result: { execution } }) })
+  )
+
 /** How a run ended, as its row says it. */
-const endOf = (exit: Exit.Exit<CommandResult, unknown>) => {
+const endOf = (run: Run, environment: Environment, exit: Exit.Exit<CommandResult, unknown>) => {
   if (Exit.isSuccess(exit)) {
     const { exitCode, signal, timedOut } = exit.value
     const status = exitCode === 0 && !timedOut ? ("succeeded" as const) : ("failed" as const)
     return { status, result: { execution: { exitCode, signal, timedOut } } }
   }
-  return Exit.hasInterrupts(exit)
-    ? { status: "cancelled" as const, errorCode: "caller_left" }
-    : { status: "failed" as const, errorCode: "run_failed" }
+  if (Exit.hasInterrupts(exit)) return { status: "cancelled" as const, errorCode: "interrupted" }
+  const diagnostics = diagnosticsOf(exit.cause, run, environment)
+  return { status: "failed" as const, errorCode: "run_failed", ...diagnostics }
 }
 
 /**
@@ -146,7 +157,7 @@ const endOf = (exit: Exit.Exit<CommandResult, unknown>) => {
  * could not be ended is owed by its row, and is no failure of the command. Never fails.
  */
 const endRun = Effect.fnUntraced(
-  function* (run: Run, exit: Exit.Exit<CommandResult, unknown>) {
+  function* (run: Run, environment: Environment, exit: Exit.Exit<CommandResult, unknown>) {
     const released = yield* EnvironmentRuntime.use((runtime) =>
       runtime.releaseRunLeases(run.id, {
         status: Exit.isSuccess(exit) ? "released" : "failed",
@@ -158,7 +169,7 @@ const endRun = Effect.fnUntraced(
           )
       })
     )
-    yield* WorkStore.use((work) => work.setRunStatus(run.id, endOf(exit)))
+    yield* WorkStore.use((work) => work.setRunStatus(run.id, endOf(run, environment, exit)))
     return released.map(({ lease }) => lease)
   },
   (effect, run) =>
@@ -188,7 +199,8 @@ const carried = (caller: Caller, request: RunRequest, events: Events) =>
     const result = yield* Effect.acquireUseRelease(
       beginRun(caller),
       (run) => carryOut(run, request, place, events),
-      (run, exit) => Effect.flatMap(endRun(run, exit), (leases) => Ref.set(released, leases))
+      (run, exit) =>
+        Effect.flatMap(endRun(run, place.environment, exit), (leases) => Ref.set(released, leases))
     )
     for (const lease of yield* Ref.get(released)) Queue.offerUnsafe(events, { _tag: "Released", lease })
     Queue.offerUnsafe(events, { _tag: "Exited", result })

@@ -9,13 +9,15 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { EnvironmentLease, LeasePolicy } from "../environments/EnvironmentLease.ts"
-import { EnvironmentLeaseStore, type ProviderIntent } from "../environments/EnvironmentLeaseStore.ts"
+import { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
+import type { ProviderIntent } from "../environments/ProviderIntent.ts"
 import { Identifiers } from "../Identifiers.ts"
 import { EnvironmentLeaseId, type ProviderPluginId } from "../Identity.ts"
 import type { JsonObject } from "../Json.ts"
 import { CommitUnknown } from "../persistence/PluginDb.ts"
 import { Processes } from "../Processes.ts"
 import { ProviderCallFailed, ProviderRpcError } from "../providers/ProviderWorkers.ts"
+import { observeStep } from "../registry/observeStep.ts"
 import type { Acquisition } from "./EnvironmentDriver.ts"
 import { LostCreations } from "./LostCreations.ts"
 import type { OrphanRecord } from "./OrphanSpool.ts"
@@ -23,6 +25,8 @@ import { disposeOrphan } from "./orphans.ts"
 import { SandboxOrphanCleanupWriteError } from "./RunLeaseErrors.ts"
 import { quietSpan } from "./quietSpan.ts"
 import { RuntimeSettings } from "./RuntimeSettings.ts"
+
+const program = "runLeases.provision"
 
 /** What a provider is told of the intent, if it creates under names. Source: BX-01. */
 export interface IntentNote {
@@ -96,9 +100,16 @@ const failCreation = Effect.fnUntraced(function* <R>(
   const { failed, keepsIntents } = provision
   const told = failed === undefined ? error : yield* failed(error, seedOf(provision, id, {}))
   const isLost = keepsIntents && !(error instanceof ProviderRpcError)
-  yield* isLost ? LostCreations.use((lost) => lost.note(id)) : dropIntent(id)
+  yield* isLost ? leaveIntent(id) : dropIntent(id)
   return yield* Effect.fail(told)
 })
+
+/** What was lost is looked for by itself, and does not stand in the way of who asks again. */
+const leaveIntent = (id: EnvironmentLeaseId) =>
+  EnvironmentLeaseStore.use((store) => store.freeRequestKey(id)).pipe(
+    Effect.catch(() => Effect.logWarning("a lost creation keeps its request key until it is resolved")),
+    Effect.andThen(LostCreations.use((lost) => lost.note(id)))
+  )
 
 const dropIntent = (id: EnvironmentLeaseId) =>
   EnvironmentLeaseStore.use((store) => store.dropIntent(id)).pipe(
@@ -152,9 +163,9 @@ const record = Effect.fnUntraced(function* <R>(
     providerLeaseId: answer.providerLeaseId,
     failureReason: "acquire_rejected_teardown_failed"
   }
-  return yield* store
-    .acquireLease(row)
-    .pipe(Effect.catch((rejection) => rejectRow(orphan, rejection, provision.values)))
+  return yield* observeStep(program, "row", store.acquireLease(row)).pipe(
+    Effect.catch((rejection) => rejectRow(orphan, rejection, provision.values))
+  )
 })
 
 const intend = Effect.fnUntraced(function* <R>(provision: Provision<R>) {
@@ -171,9 +182,14 @@ const intend = Effect.fnUntraced(function* <R>(provision: Provision<R>) {
     name: `${installation}-${id}`,
     installation,
     generation: 1,
-    process: (yield* Processes).current.toString()
+    process: (yield* Processes).current.toString(),
+    ...(asked.request === undefined ? {} : { request: asked.request })
   }
-  yield* EnvironmentLeaseStore.use((store) => store.intend(intent))
+  yield* observeStep(
+    program,
+    "intent",
+    EnvironmentLeaseStore.use((store) => store.intend(intent))
+  )
   return intent
 })
 
@@ -185,7 +201,8 @@ export const provisionLease = Effect.fnUntraced(function* <R>(provision: Provisi
   const { generation, id, installation, name } = yield* intend(provision)
   const { asked, provider } = provision
   const span = { tenant: asked.tenant, environment: asked.environment.id, run: asked.run }
-  const create = provision.create({ name, installation, generation }).pipe(
+  const asking = observeStep(program, "create", provision.create({ name, installation, generation }))
+  const create = asking.pipe(
     quietSpan("runLeases.create", { ...span, lease: id, provider }),
     Effect.flatMap((reply) =>
       Option.match(decodeAnswer(reply), {

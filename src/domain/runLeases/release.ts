@@ -9,12 +9,15 @@ import { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
 import { isStopOnly } from "../environments/markers.ts"
 import { judgeReply, provedState, terminationEvidence } from "../environments/receipts.ts"
 import type { JsonObject } from "../Json.ts"
+import { observeStep } from "../registry/observeStep.ts"
 import { requireBackup } from "./backupGate.ts"
 import type { Release } from "./EnvironmentDriver.ts"
 import { findTarget } from "./providerTargets.ts"
 import { callEnding } from "./providerVerbs.ts"
 import { stopAndRetain } from "./stopAndRetain.ts"
 import { tearDown } from "./teardown.ts"
+
+const program = "runLeases.handBack"
 
 /** Reason of a row whose release the provider did not carry out. Source: RL-REL-06. */
 const releaseCleanupFailed = "release_cleanup_failed"
@@ -55,9 +58,10 @@ const releaseAtProvider = Effect.fnUntraced(function* (lease: EnvironmentLease) 
  */
 const handBack = Effect.fnUntraced(function* ({ ending, lease, status }: Release) {
   const by = ending === undefined ? {} : { ending }
-  const evidence = yield* releaseAtProvider(lease)
+  const evidence = yield* observeStep(program, "call", releaseAtProvider(lease))
   if (Option.isSome(evidence)) {
-    return yield* endRow(lease, { status, cleanupStatus: "success", metadata: evidence.value, ...by })
+    const end = endRow(lease, { status, cleanupStatus: "success", metadata: evidence.value, ...by })
+    return yield* observeStep(program, "row", end)
   }
   const isKept = lease.policy === "retain_on_failure" && status === "failed"
   return yield* endRow(lease, {

@@ -51,10 +51,23 @@ const leaseAt = (
     ? { driver: "plugin", driverKey: provider, pluginId: plugin?.id, pluginKey: plugin?.pluginKey }
     : { ...sentConfig, driver: "sandbox", provider }
   return new EnvironmentLease({
-    ...{ tenant, environment: environment?.id ?? null, executionWorkspace: null, task: null, run: null },
-    ...{ status: "pending_cleanup", policy: "ephemeral", provider, providerLeaseId: null },
-    ...{ expiresAtMillis: null, releasedAtMillis: 0, failureReason: strayReason, cleanupStatus: "failed" },
-    ...{ cleanupTries: 0, needsOperator: false, endedBy: "acquisition", createdAtMillis: 0 },
+    tenant,
+    environment: environment?.id ?? null,
+    executionWorkspace: null,
+    task: null,
+    run: null,
+    status: "pending_cleanup",
+    policy: "ephemeral",
+    provider,
+    providerLeaseId: null,
+    expiresAtMillis: null,
+    releasedAtMillis: 0,
+    failureReason: strayReason,
+    cleanupStatus: "failed",
+    cleanupTries: 0,
+    needsOperator: false,
+    endedBy: "acquisition",
+    createdAtMillis: 0,
     id: EnvironmentLeaseId.make("00000000-0000-4000-8000-000000000000"),
     metadata,
     sentConfig
@@ -112,8 +125,17 @@ const record = ({ id, lease, providerLeaseId }: Stray) =>
     const { environment, executionWorkspace, metadata, run, sentConfig, task, tenant } = lease
     yield* EnvironmentLeaseStore.use((store) =>
       store.insertPendingCleanupLease({
-        ...{ id, tenant, environment, executionWorkspace, task, run, metadata, sentConfig },
-        ...{ provider: lease.provider ?? "", providerLeaseId, failureReason: strayReason }
+        id,
+        tenant,
+        environment,
+        executionWorkspace,
+        task,
+        run,
+        metadata,
+        sentConfig,
+        provider: lease.provider ?? "",
+        providerLeaseId,
+        failureReason: strayReason
       })
     )
     yield* Effect.logWarning(

@@ -6,11 +6,18 @@
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
-import { abandonedAtOnceMax, cleanupSweepPageMax, cleanupSweepPagesMax } from "../Bounds.ts"
+import * as Semaphore from "effect/Semaphore"
+import {
+  abandonedAtOnceMax,
+  cleanupSweepBatchesAtOnceMax,
+  cleanupSweepPageMax,
+  cleanupSweepPagesMax,
+  cleanupSweepPagesTogetherMax
+} from "../Bounds.ts"
 import type { EnvironmentLease } from "../environments/EnvironmentLease.ts"
-import { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
+import { type DueCleanups, EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
 import { decideVerb } from "../environments/verb.ts"
-import type { EnvironmentLeaseId, ProviderPluginId } from "../Identity.ts"
+import type { ProviderPluginId } from "../Identity.ts"
 import { ProviderPlugins } from "../providers/ProviderPlugins.ts"
 import type { SweepCount } from "../SweepReports.ts"
 import { isRunLive } from "../work/Work.ts"
@@ -111,28 +118,45 @@ const readingPluginsOnce = <A, E, R>(page: Effect.Effect<A, E, R>) =>
     return yield* Effect.provideService(page, ProviderPlugins, { ...plugins, all, byId })
   })
 
-const isOver = (fate: Fate | undefined): boolean => fate === "destroyed" || fate === "stopped"
-
 /**
- * Every row that is due, once. The next page is read while one is swept; a read that fails ends the pass when that page is
- * through.
+ * The pages of the queue one behind another, several in a batch, whoever asks for the next one. An empty batch is the end of
+ * the pass. A read that fails ends it too, when what was read before is through.
  */
-const sweepDue = Effect.fnUntraced(function* (backoffMillis: number) {
+const batchesDue = Effect.fnUntraced(function* (backoffMillis: number) {
   const store = yield* EnvironmentLeaseStore
+  const oneAtATime = yield* Semaphore.make(1)
+  let pages = 0
+  let last: DueCleanups | undefined
+  const read = Effect.gen(function* () {
+    const after = last === undefined ? {} : { after: last }
+    last = yield* store.dueCleanups({ backoffMillis, ...after })
+    pages = last.leases.length < cleanupSweepPageMax ? cleanupSweepPagesMax : pages + 1
+    return last.leases
+  }).pipe(Effect.tapError(() => Effect.sync(() => (pages = cleanupSweepPagesMax))))
+  const batch = Effect.gen(function* () {
+    const rows: Array<EnvironmentLease> = []
+    const most = Math.min(pages + cleanupSweepPagesTogetherMax, cleanupSweepPagesMax)
+    while (pages < most) rows.push(...(yield* read))
+    return rows
+  })
+  return oneAtATime.withPermit(batch)
+})
+
+/** Every row that is due, once. The next batch is read while one is swept. */
+const sweepDue = Effect.fnUntraced(function* (backoffMillis: number) {
   const fates: Array<Fate> = []
-  const left: Array<EnvironmentLeaseId> = []
-  let page = yield* store.dueCleanups({ backoffMillis, excluding: [] })
-  for (let pages = 1; page.length > 0; pages += 1) {
-    const ids = page.map(({ id }) => id)
-    const sweeping = Effect.forEach(page, sweepRow, { concurrency: cleanupSweepPageMax })
-    const reading = store.dueCleanups({ backoffMillis, excluding: [...left, ...ids] })
-    const [swept, next] = yield* Effect.all([readingPluginsOnce(sweeping), Effect.exit(reading)], {
-      concurrency: 2
-    })
-    fates.push(...swept)
-    left.push(...ids.filter((_, at) => !isOver(swept[at])))
-    page = pages < cleanupSweepPagesMax ? yield* next : []
-  }
+  const nextBatch = yield* batchesDue(backoffMillis)
+  const sweeping = Effect.gen(function* () {
+    for (let rows = yield* nextBatch; rows.length > 0; rows = yield* nextBatch)
+      fates.push(...(yield* Effect.forEach(rows, sweepRow, { concurrency: "unbounded" })))
+  })
+  const ends = yield* readingPluginsOnce(
+    Effect.all(
+      Array.from({ length: cleanupSweepBatchesAtOnceMax }, () => Effect.exit(sweeping)),
+      { concurrency: cleanupSweepBatchesAtOnceMax }
+    )
+  )
+  for (const end of ends) yield* end
   return fates
 })
 

@@ -20,10 +20,13 @@ import { stopOwnerOf } from "../environments/markers.ts"
 import { provedState, terminationEvidence } from "../environments/receipts.ts"
 import { Identifiers } from "../Identifiers.ts"
 import type { JsonObject } from "../Json.ts"
+import { observeStep } from "../registry/observeStep.ts"
 import { TeardownUnconfirmed } from "./RunLeaseErrors.ts"
 import { Attempt, attemptTeardown, type WhyUndone } from "./teardownAttempt.ts"
 import { isPendingCleanupWorkerReady } from "./providerTargets.ts"
 import { TraceParents } from "./TraceParents.ts"
+
+const program = "runLeases.tearDown"
 
 export interface TeardownRequest extends Omit<CleanupClaim, "attempt" | "lease"> {
   readonly lease: EnvironmentLease
@@ -107,7 +110,7 @@ const settle = Effect.fnUntraced(function* (
 ) {
   const store = yield* EnvironmentLeaseStore
   const written = Option.getOrUndefined(
-    yield* store.settleCleanup(claimed, endOf(lease, attempt, clearsReason))
+    yield* observeStep(program, "settle", store.settleCleanup(claimed, endOf(lease, attempt, clearsReason)))
   )
   if (written === undefined) return TeardownOutcome.Moved()
   if (attempt._tag === "Done") {
@@ -146,7 +149,8 @@ const runClaimed = Effect.fnUntraced(function* (
 ) {
   const { id, providerLeaseId, run } = lease
   const claimed: ClaimedCleanup = { lease: id, attempt, run, providerLeaseId }
-  const exit = yield* Effect.exit(restore(whileRenewed(claimed)(attemptTeardown(lease))))
+  const attempting = observeStep(program, "call", attemptTeardown(lease))
+  const exit = yield* Effect.exit(restore(whileRenewed(claimed)(attempting)))
   if (Exit.isSuccess(exit)) return yield* settle(lease, claimed, exit.value, clearsReason)
   const isCutOff = Cause.hasInterrupts(exit.cause)
   const undone = Attempt.Undone({ why: isCutOff ? "interrupted" : "provider_failed" })
@@ -167,7 +171,8 @@ export const tearDown = Effect.fn("runLeases.tearDown")(function* ({
   const attempt = yield* Identifiers.use(({ uuid }) => uuid)
   return yield* Effect.uninterruptibleMask((restore) =>
     Effect.gen(function* () {
-      const taken = yield* store.claimCleanup({ ...claim, lease: lease.id, attempt })
+      const claiming = store.claimCleanup({ ...claim, lease: lease.id, attempt })
+      const taken = yield* observeStep(program, "claim", claiming)
       return Option.isNone(taken)
         ? TeardownOutcome.NotTaken()
         : yield* runClaimed(taken.value, attempt, clearsReason, restore)

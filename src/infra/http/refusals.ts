@@ -113,6 +113,7 @@ export const refusalTable: Readonly<Record<string, Row>> = {
   remote_outcome_unknown: row(503),
   remote_processes_remain: row(503, "processes"),
   remote_workspace_not_realized: row(503),
+  request_key_under_way: row(409, "requestKey"),
   resource_elsewhere: row(409),
   reusable_lease_scope_mismatch: row(409),
   runner_harness_backup_unavailable: row(409, "lease"),

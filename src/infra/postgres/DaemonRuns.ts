@@ -13,13 +13,15 @@ import { runOf } from "./WorkStore.ts"
 
 const agentName = "people at the API"
 
-/** The tenant's row is locked, so two first runs at once make one agent. */
-const agentText = `with tenant as (select id from core.tenants where id = $1::uuid for no key update),
-  present as (select a.id from core.agents a, tenant t where a.tenant_id = t.id and a.name = '${agentName}'
-    order by a.created_at, a.id limit 1),
-  made as (insert into core.agents (tenant_id, name, adapter_type)
-    select t.id, '${agentName}', 'local_agent' from tenant t where not exists (select from present) returning id)
-  select id from present union all select id from made`
+/** The agent's id follows from its tenant's, so two first runs at once make one agent. */
+const agentText = `with tenant as (
+    select id, md5('${agentName}' || id::text)::uuid as agent from core.tenants where id = $1::uuid),
+  made as (
+    insert into core.agents (id, tenant_id, name, adapter_type)
+      select t.agent, t.id, '${agentName}', 'local_agent' from tenant t
+      where not exists (select from core.agents a where a.id = t.agent)
+      on conflict (id) do nothing)
+  select agent as id from tenant`
 
 const liveText = `select * from core.runs
   where invocation_source like '${daemonSourcePrefix}%' and status in (${liveRunList})

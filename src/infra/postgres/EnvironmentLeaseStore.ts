@@ -14,6 +14,7 @@ import {
   type NewEnvironmentLease,
   ReusableLeaseConflict
 } from "../../domain/environments/EnvironmentLeaseStore.ts"
+import { AcquisitionRequestTaken } from "../../domain/environments/ProviderIntent.ts"
 import type { JsonObject } from "../../domain/Json.ts"
 import {
   PluginDb,
@@ -41,7 +42,8 @@ const acquireText = `select f.outcome, (f.lease).*
 const refusals = {
   mismatch: () => new EnvironmentTenantMismatch(),
   conflict: () => new ReusableLeaseConflict(),
-  full: () => new EnvironmentLeasesFull()
+  full: () => new EnvironmentLeasesFull(),
+  taken: () => new AcquisitionRequestTaken()
 }
 
 type Refusal = ReturnType<(typeof refusals)[keyof typeof refusals]>
@@ -58,7 +60,7 @@ const leaseOrRefusal = (row: SqlRow | undefined): Effect.Effect<EnvironmentLease
     : Effect.succeed(leaseOf(row))
 }
 
-/** Those that may wait for a binding's row, or for the row that they take over, keep nobody else waiting. */
+/** Those that may wait for a binding's row, for the row that they take over, or for who has their key, go alone. */
 const acquireLease = (run: Run): Service["acquireLease"] => {
   const send = (leases: ReadonlyArray<NewEnvironmentLease>) =>
     run("acquireLease", acquireText, [jsonText(leases.map((lease, place) => ({ ...lease, place })))])
@@ -68,7 +70,8 @@ const acquireLease = (run: Run): Service["acquireLease"] => {
     run: send
   })
   return (lease) => {
-    const mayWait = lease.assertTenantBinding || lease.replaces !== undefined
+    const isKeyed = Object.hasOwn(lease.metadata, "acquisitionRequest")
+    const mayWait = isKeyed || lease.assertTenantBinding || lease.replaces !== undefined
     const answer = mayWait ? Effect.map(send([lease]), ([row]) => row) : together(lease)
     return Effect.flatMap(unknownWhenUnanswered(answer), leaseOrRefusal)
   }

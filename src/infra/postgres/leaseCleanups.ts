@@ -61,11 +61,40 @@ const renewText = `update environment_leases l
     and l.run_id is not distinct from $3::uuid and l.provider_lease_id is not distinct from $4::text
   returning l.id`
 
-const dueText = `select l.* from environment_leases l
-  where l.status = 'pending_cleanup' and l.id <> all ($2::uuid[]) and not ${claimedNow("l")}
+/** The rows behind a place in the queue's order. None that came into it since the first page was read is among them. */
+const dueText = `select l.*, floor(extract(epoch from clock_timestamp()) * 1000)::float8 as read_at
+  from environment_leases l
+  where l.status = 'pending_cleanup' and not ${claimedNow("l")}
+    and (l.cleanup_due_at, l.id) > (to_timestamp($2::float8 / 1000), $3::uuid)
+    and l.cleanup_due_at < to_timestamp($4::float8 / 1000)
     and l.cleanup_due_at <= clock_timestamp() - make_interval(secs => (
       case when l.needs_operator then greatest($1::float8, ${cleanupOperatorRetryMillis}) else $1::float8 end) / 1000)
   order by l.cleanup_due_at, l.id limit ${cleanupSweepPageMax}`
+
+/** Bounds of a first page, which follows nothing: no row is due before the one or after the other. */
+const farPastMillis = -1
+const farAheadMillis = Date.UTC(9999, 0)
+const noId = "00000000-0000-0000-0000-000000000000"
+
+const dueCleanups =
+  (run: Run): Service["dueCleanups"] =>
+  ({ after, backoffMillis }) =>
+    Effect.map(
+      run("dueCleanups", dueText, [
+        backoffMillis,
+        after?.lastDueAtMillis ?? farPastMillis,
+        after?.leases.at(-1)?.id ?? noId,
+        after?.readAtMillis ?? farAheadMillis
+      ]),
+      (rows) => {
+        const last = rows.at(-1)?.["cleanup_due_at"]
+        return {
+          leases: leasesOf(rows),
+          readAtMillis: after?.readAtMillis ?? Number(rows[0]?.["read_at"] ?? 0),
+          lastDueAtMillis: last instanceof Date ? last.getTime() : 0
+        }
+      }
+    )
 
 const postponeText = `update environment_leases l set cleanup_due_at = now()
   from (select o.id from environment_leases o where o.id = any ($1::uuid[]) order by o.id for no key update) locked
@@ -158,8 +187,7 @@ export const leaseCleanups = (
     renewCleanup: ({ attempt, lease, providerLeaseId, run: holder }) =>
       Effect.map(write("renewCleanup", renewText, [lease, attempt, holder, providerLeaseId]), moved),
     settleCleanup: (claimed, end) => unknownWhenUnanswered(settle([claimed, end])),
-    dueCleanups: ({ backoffMillis, excluding }) =>
-      Effect.map(run("dueCleanups", dueText, [backoffMillis, excluding]), leasesOf),
+    dueCleanups: dueCleanups(run),
     postponeCleanup: (lease) => unknownWhenUnanswered(postpone(lease)),
     makeDue: (lease) => Effect.map(write("makeDue", makeDueText, [lease]), moved),
     needingOperator: Effect.suspend(() =>

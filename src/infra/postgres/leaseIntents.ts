@@ -8,37 +8,63 @@ import {
 } from "../../domain/Bounds.ts"
 import {
   EnvironmentLeasesFull,
-  type EnvironmentLeaseStore,
-  type ProviderIntent
+  type EnvironmentLeaseStore
 } from "../../domain/environments/EnvironmentLeaseStore.ts"
+import {
+  AcquisitionRequestTaken,
+  type ProviderIntent,
+  type RequestHolder
+} from "../../domain/environments/ProviderIntent.ts"
 import type { SqlRow } from "../../domain/persistence/PluginDb.ts"
 import { groupedCalls } from "./groupedCalls.ts"
 import { jsonText, type Run, unknownWhenUnanswered } from "./leaseRows.ts"
+import { firstOf } from "./rows.ts"
 
 type Service = EnvironmentLeaseStore["Service"]
 
 const intendText = `select intend_environment_lease(c.id, c.tenant, c.environment, c.run, c.provider, c.plugin, c.name,
-    c.installation, c.generation, c.process, ${environmentIntentsMax}) as outcome
+    c.installation, c.generation, c.process, c.request ->> 'key', c.request ->> 'fingerprint',
+    ${environmentIntentsMax}) as outcome
   from jsonb_to_recordset($1::text::jsonb) as c(place int, id uuid, tenant uuid, environment uuid, run uuid,
-    provider text, plugin uuid, name text, installation text, generation bigint, process text)
+    provider text, plugin uuid, name text, installation text, generation bigint, process text, request jsonb)
   order by c.place`
 
-/** Intents wait for nobody's rows, so several go together. */
+const refusedOr = (
+  outcome: unknown
+): Effect.Effect<void, AcquisitionRequestTaken | EnvironmentLeasesFull> => {
+  if (outcome === "full") return Effect.fail(new EnvironmentLeasesFull())
+  return outcome === "taken" ? Effect.fail(new AcquisitionRequestTaken()) : Effect.void
+}
+
+/** Intents wait for nobody's rows, so several go together; one that may wait for who has its key goes alone. */
 const intend = (run: Run): Service["intend"] => {
+  const send = (intents: ReadonlyArray<ProviderIntent>) =>
+    Effect.map(
+      run("intend", intendText, [jsonText(intents.map((intent, place) => ({ ...intent, place })))]),
+      (rows) => rows.map((row) => row["outcome"])
+    )
   const together = groupedCalls<ProviderIntent, unknown>({
     max: groupedLeasesMax,
     atOnce: groupedStatementsAtOnceMax,
-    run: (intents) =>
-      Effect.map(
-        run("intend", intendText, [jsonText(intents.map((intent, place) => ({ ...intent, place })))]),
-        (rows) => rows.map((row) => row["outcome"])
-      )
+    run: send
   })
-  return (intent) =>
-    Effect.flatMap(unknownWhenUnanswered(together(intent)), (outcome) =>
-      outcome === "full" ? Effect.fail(new EnvironmentLeasesFull()) : Effect.void
-    )
+  return (intent) => {
+    const answer =
+      intent.request === undefined ? together(intent) : Effect.map(send([intent]), ([outcome]) => outcome)
+    return Effect.flatMap(unknownWhenUnanswered(answer), refusedOr)
+  }
 }
+
+const holderText = `select id, process, request_fingerprint from provider_intents
+  where tenant_id = $1::uuid and request_key = $2::text`
+
+const holderOf = (row: SqlRow): RequestHolder => ({
+  intent: row["id"] as RequestHolder["intent"],
+  process: row["process"] as string,
+  fingerprint: row["request_fingerprint"] as string
+})
+
+const freeText = `update provider_intents set request_key = null, request_fingerprint = null where id = $1::uuid`
 
 const intentOf = (row: SqlRow): ProviderIntent & { readonly ageMillis: number } => ({
   id: row["id"] as ProviderIntent["id"],
@@ -57,8 +83,13 @@ const intentOf = (row: SqlRow): ProviderIntent & { readonly ageMillis: number } 
 const listText = `select *, floor(extract(epoch from clock_timestamp() - created_at) * 1000)::float8 as age_millis
   from provider_intents order by created_at, id limit ${providerIntentsPageMax}`
 
-export const leaseIntents = (run: Run): Pick<Service, "dropIntent" | "intend" | "intents"> => ({
+export const leaseIntents = (
+  run: Run
+): Pick<Service, "dropIntent" | "freeRequestKey" | "holderOfRequest" | "intend" | "intents"> => ({
   intend: intend(run),
+  holderOfRequest: (tenant, key) =>
+    Effect.map(run("holderOfRequest", holderText, [tenant, key]), (rows) => firstOf(rows, holderOf)),
+  freeRequestKey: (intent) => Effect.asVoid(unknownWhenUnanswered(run("freeRequestKey", freeText, [intent]))),
   dropIntent: (intent) =>
     Effect.asVoid(
       unknownWhenUnanswered(run("dropIntent", "delete from provider_intents where id = $1::uuid", [intent]))

@@ -32,13 +32,12 @@ const destroyable = (owner: string): string =>
     and (l.lease_policy = 'reuse_by_environment' or l.status = 'retained')`)
 
 const ofRequestText = `select l.* from environment_leases l
-  where l.tenant_id = $1::uuid and left(l.metadata #>> '{acquisitionRequest,key}', 200) = $2::text
-    and l.metadata ? 'acquisitionRequest'
+  where l.tenant_id = $1::uuid and l.request_key = $2::text
   order by l.created_at desc, l.id desc limit 1`
 
 const ofAgent = `select distinct on (l.created_at, l.id) l.* from (
     select m.* from environment_leases m
-      where left(m.metadata ->> 'agentId', 200) = $1::text and m.status in ('retained', 'pending_cleanup')
+      where m.agent_key = $1::text and m.status in ('retained', 'pending_cleanup')
     union all
     select h.* from core.runs r join environment_leases h on h.run_id = r.id
       where r.agent_id = $1::uuid and h.status in ('retained', 'pending_cleanup')) l

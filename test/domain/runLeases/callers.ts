@@ -30,12 +30,16 @@ export const people = Effect.map(newTenant, (tenant) => ({
 
 export const censuses = Layer.merge(DaemonRuns.layer, LeaseCensus.layer)
 
-/** The effect in a daemon with a runtime of its own, which sees every other process so. */
+/** The effect in a daemon with a runtime of its own, which sees every other process so; `steered` is as a test says. */
 export const withRuntime =
-  (parts: RuntimeParts = {}, liveness: Liveness = "alive") =>
+  (
+    parts: RuntimeParts = {},
+    liveness: Liveness = "alive",
+    steered: Partial<EnvironmentRuntime["Service"]> = {}
+  ) =>
   <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     Effect.gen(function* () {
-      const runtime = yield* freshRuntime(parts)
+      const runtime = { ...(yield* freshRuntime(parts)), ...steered }
       const context = Context.make(EnvironmentRuntime, runtime).pipe(
         Context.add(Processes, { current: processIdentity, liveness: () => Effect.succeed(liveness) })
       )

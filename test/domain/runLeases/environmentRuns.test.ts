@@ -4,11 +4,11 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import { executionOutputBytesMax } from "../../../src/domain/Bounds.ts"
 import { EnvironmentStore } from "../../../src/domain/environments/EnvironmentStore.ts"
-import type { EnvironmentDriver } from "../../../src/domain/runLeases/EnvironmentDriver.ts"
+import type { EnvironmentRuntime } from "../../../src/domain/runLeases/EnvironmentRuntime.ts"
 import type { Caller } from "../../../src/domain/host/Accounts.ts"
+import { ProviderRpcError } from "../../../src/domain/providers/ProviderWorkers.ts"
 import { makeFakeProvider } from "../../../src/infra/providers/fakeProvider.ts"
 import { type RunRequest, runInEnvironment } from "../../../src/domain/runLeases/environmentRuns.ts"
-import { sandboxDriver } from "../../../src/domain/runLeases/sandboxDriver.ts"
 import { censuses, people, withRuntime } from "./callers.ts"
 import { newEnvironment, onClone } from "./fixture.ts"
 import { leaseRowsOf, sql } from "./rawRows.ts"
@@ -27,9 +27,7 @@ const scene = Effect.gen(function* () {
   return { fake, ...(yield* people), environment: yield* newEnvironment("sandbox", { provider: "fake" }) }
 })
 
-/** The driver `sandbox` over the fake provider, whose commands are carried out otherwise. */
-const driversWith = (execute: NonNullable<EnvironmentDriver["execute"]>, { provider }: FakeProvider) =>
-  Effect.map(driverIn({ builtIns: [provider] }), (driver) => [{ ...driver, execute }])
+type Execute = EnvironmentRuntime["Service"]["execute"]
 
 const result = { exitCode: 0, signal: null, timedOut: false, stdout: "", stderr: "" }
 
@@ -59,14 +57,13 @@ describe("runLeases/environmentRuns", () => {
   it.live("what a provider has streamed is not told twice, and what it has not is told at the end", () =>
     Effect.gen(function* () {
       const { environment, fake, root } = yield* scene
-      const streaming: EnvironmentDriver["execute"] = ({ logSink }) =>
+      const streaming: Execute = ({ logSink }) =>
         Effect.sync(() => {
           logSink?.({ stream: "stdout", text: "one " })
           return { ...result, stdout: "one two", stderr: "late" }
         })
-      const drivers = yield* driversWith(streaming, fake)
       const told = yield* events(root, { environment: environment.id }).pipe(
-        withRuntime({ builtIns: [fake.provider], drivers })
+        withRuntime({ builtIns: [fake.provider] }, "alive", { execute: streaming })
       )
       assert.deepStrictEqual(
         told.flatMap((event) => (event._tag === "Output" ? [event.text] : [])),
@@ -79,14 +76,13 @@ describe("runLeases/environmentRuns", () => {
     Effect.gen(function* () {
       const { environment, fake, root } = yield* scene
       const part = "x".repeat(executionOutputBytesMax / 2)
-      const loud: EnvironmentDriver["execute"] = ({ logSink }) =>
+      const loud: Execute = ({ logSink }) =>
         Effect.sync(() => {
           for (let times = 0; times < 4; times += 1) logSink?.({ stream: "stdout", text: part })
           return { ...result, stdout: part.repeat(4) }
         })
-      const drivers = yield* driversWith(loud, fake)
       const told = yield* events(root, { environment: environment.id }).pipe(
-        withRuntime({ builtIns: [fake.provider], drivers })
+        withRuntime({ builtIns: [fake.provider] }, "alive", { execute: loud })
       )
       assert.deepStrictEqual(
         told.map(({ _tag }) => _tag),
@@ -122,40 +118,42 @@ describe("runLeases/environmentRuns", () => {
     }).pipe(Effect.provide(censuses), onClone)
   )
 
-  it.live("SP-HTTP-04 who is no administrator has neither the machine nor its files, nor what is another's", () =>
-    Effect.gen(function* () {
-      const { environment, fake, somebody, tenant } = yield* scene
-      const machine = yield* newEnvironment("local")
-      const codeOf = (request: Parameters<typeof events>[1]) =>
-        Effect.map(Effect.flip(events(somebody, request)), (error) => Reflect.get(error, "code"))
-      const inDaemon = withRuntime({ builtIns: [fake.provider] })
-      const asked = inDaemon(
-        Effect.all([
-          codeOf({ environment: machine.id }),
-          codeOf({ environment: environment.id, workspacePath: "/etc" }),
-          codeOf({ environment: environment.id }),
-          codeOf({ environment: "nowhere" })
+  it.live(
+    "SP-HTTP-04 who is no administrator has neither the machine nor its files, nor what is another's",
+    () =>
+      Effect.gen(function* () {
+        const { environment, fake, somebody, tenant } = yield* scene
+        const machine = yield* newEnvironment("local")
+        const codeOf = (request: Parameters<typeof events>[1]) =>
+          Effect.map(Effect.flip(events(somebody, request)), (error) => Reflect.get(error, "code"))
+        const inDaemon = withRuntime({ builtIns: [fake.provider] })
+        const asked = inDaemon(
+          Effect.all([
+            codeOf({ environment: machine.id }),
+            codeOf({ environment: environment.id, workspacePath: "/etc" }),
+            codeOf({ environment: environment.id }),
+            codeOf({ environment: "nowhere" })
+          ])
+        )
+        assert.deepStrictEqual<unknown>(yield* asked, [
+          "administrator_needed",
+          "administrator_needed",
+          "environment_tenant_mismatch",
+          "environment_not_found"
         ])
-      )
-      assert.deepStrictEqual<unknown>(yield* asked, [
-        "administrator_needed",
-        "administrator_needed",
-        "environment_tenant_mismatch",
-        "environment_not_found"
-      ])
-      assert.deepStrictEqual(fake.sandboxes(), [])
-      yield* EnvironmentStore.use((store) =>
-        store.bindManagedResource({
-          tenant,
-          environment: environment.id,
-          resourceKey: "managed-sandbox",
-          stockVersion: 1,
-          stockHash: "0"
-        })
-      )
-      const told = yield* inDaemon(events(somebody, { environment: environment.id }))
-      assert.strictEqual(told.at(-1)?._tag, "Exited")
-    }).pipe(Effect.provide(censuses), onClone)
+        assert.deepStrictEqual(fake.sandboxes(), [])
+        yield* EnvironmentStore.use((store) =>
+          store.bindManagedResource({
+            tenant,
+            environment: environment.id,
+            resourceKey: "managed-sandbox",
+            stockVersion: 1,
+            stockHash: "0"
+          })
+        )
+        const told = yield* inDaemon(events(somebody, { environment: environment.id }))
+        assert.strictEqual(told.at(-1)?._tag, "Exited")
+      }).pipe(Effect.provide(censuses), onClone)
   )
 
   it.live("a disabled environment takes no new run, and nothing is begun", () =>
@@ -167,6 +165,44 @@ describe("runLeases/environmentRuns", () => {
       )
       assert.strictEqual(Reflect.get(error, "code"), "environment_disabled")
       assert.deepStrictEqual([yield* runs, fake.calls], [[], []])
+    }).pipe(Effect.provide(censuses), onClone)
+  )
+
+  it.live.each([
+    ["shell", { environmentAcquisitionPhase: "shell" }],
+    ["private-command", undefined]
+  ] as const)("RL-CREATE-07 how far a failed acquisition came is kept for people: %s", ([phase, kept]) =>
+    Effect.gen(function* () {
+      const { environment, root, tenant } = yield* scene
+      const acquireRunLease: EnvironmentRuntime["Service"]["acquireRunLease"] = ({ run }) =>
+        Effect.fail(
+          new ProviderRpcError({
+            code: -32002,
+            message: "Provider creation cleanup required",
+            data: {
+              schema: "holdfast/environment-creation-cleanup/v1",
+              cleanup: {
+                providerLeaseId: `holdfast-create-${tenant}`,
+                attemptId: tenant,
+                tenantId: tenant,
+                environmentId: environment.id,
+                runId: run,
+                accountFingerprint: "a".repeat(64),
+                labels: { "holdfast-provider": "fake" }
+              },
+              acquisitionDiagnostic: { phase, elapsedMs: 5, budgetMs: 9 }
+            }
+          })
+        )
+      yield* Effect.flip(events(root, { environment: environment.id })).pipe(
+        withRuntime({}, "alive", { acquireRunLease })
+      )
+      const [row] = yield* sql("select result_json from core.runs")
+      const figures = { environmentAcquisitionElapsedMs: 5, environmentAcquisitionBudgetMs: 9 }
+      assert.deepStrictEqual(
+        row?.["result_json"],
+        kept === undefined ? null : { execution: { ...kept, ...figures } }
+      )
     }).pipe(Effect.provide(censuses), onClone)
   )
 })

@@ -5,7 +5,6 @@
 import { hash, randomUUID } from "node:crypto"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Redacted from "effect/Redacted"
 import { EnvironmentStore } from "../../../src/domain/environments/EnvironmentStore.ts"
 import type { Environment, EnvironmentDriverName } from "../../../src/domain/environments/Environment.ts"
 import { type AgentId, type ExecutionWorkspaceId, ProjectId, TenantId } from "../../../src/domain/Identity.ts"
@@ -14,34 +13,9 @@ import type { EnvironmentDriverEntry, ProviderPlugin } from "../../../src/domain
 import { ProviderPlugins } from "../../../src/domain/providers/ProviderPlugins.ts"
 import { nativeRunnerAdapter, type RunStatus } from "../../../src/domain/work/Work.ts"
 import { WorkStore } from "../../../src/domain/work/WorkStore.ts"
-import * as Digests from "../../../src/infra/Digests.ts"
-import * as SecretCipher from "../../../src/infra/filesystem/SecretCipher.ts"
-import * as Identifiers from "../../../src/infra/Identifiers.ts"
-import * as PostgresEnvironmentLeaseStore from "../../../src/infra/postgres/EnvironmentLeaseStore.ts"
-import * as PostgresEnvironmentStore from "../../../src/infra/postgres/EnvironmentStore.ts"
-import * as PostgresProviderPlugins from "../../../src/infra/postgres/ProviderPlugins.ts"
-import * as PostgresSecretStore from "../../../src/infra/postgres/SecretStore.ts"
-import * as PostgresWorkStore from "../../../src/infra/postgres/WorkStore.ts"
 import { clone } from "../../support/clone.ts"
+import { overHandle } from "./leaseStores.ts"
 import { newLease, type RawLease, setRun, sql, value } from "./rawRows.ts"
-
-/** Every store of run leases over whatever handle is given. */
-export const stores = Layer.mergeAll(
-  PostgresWorkStore.layer,
-  PostgresProviderPlugins.layer,
-  PostgresEnvironmentStore.layer,
-  PostgresEnvironmentLeaseStore.layer,
-  PostgresSecretStore.layer
-)
-
-const cipher = Layer.orDie(
-  SecretCipher.layer({ path: "/nonexistent", environmentKey: Redacted.make("5a".repeat(32)) })
-)
-
-/** Stores, lock, digests and ids over a handle; with another one they are those of a second daemon. */
-export const overHandle = Layer.mergeAll(cipher, Digests.layer, Identifiers.layer).pipe(
-  Layer.provideMerge(stores)
-)
 
 /** A clone of its own with all of it. */
 export const fixture = overHandle.pipe(Layer.provideMerge(clone(6)))

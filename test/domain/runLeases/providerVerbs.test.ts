@@ -153,7 +153,7 @@ const table: Readonly<Record<string, Row>> = {
   }
 }
 
-describe("runLeases: a provider's answers to destroy", () => {
+describe("FC-07 FC-24 FC-25 a provider's answers to destroy", () => {
   for (const [name, row] of Object.entries(table)) {
     it.live(`${name}: ${row.ends ? "gone" : "kept, and a retry is allowed"}`, () =>
       Effect.gen(function* () {

@@ -194,8 +194,9 @@ describe("runLeases/release", () => {
     ]
   ]
 
-  for (const [rule, given, row, calls] of rows) {
-    it.live(`${rule}: ${row.status}`, () =>
+  it.live.each(rows)(
+    "RL-REL-00 RL-REL-04 RL-REL-05 RL-REL-06 RL-REL-07 RL-REL-08 %s",
+    ([, given, row, calls]) =>
       Effect.gen(function* () {
         const { lease, run } = yield* reuseFixture({
           metadata: { reusableSandboxLease: undefined },
@@ -210,8 +211,7 @@ describe("runLeases/release", () => {
         assert.deepStrictEqual(yield* ended(lease), row)
         assert.deepStrictEqual(workers.methods(), calls)
       }).pipe(onClone)
-    )
-  }
+  )
 
   it.live("RL-STOP-08 RL-REL-01 a row that became another run's during the call is not ended", () =>
     Effect.gen(function* () {

@@ -161,18 +161,18 @@ describe("resumption", () => {
   )
 
   it.live.each([
-    ["RL-REUSE-17 without the opt-in", { supportsReusableLeases: undefined }, lifecycleMethods],
+    ["without the opt-in", { supportsReusableLeases: undefined }, lifecycleMethods],
     [
-      "RL-REUSE-18 nested false beats the older flag",
+      "nested false beats the older flag",
       { supportsReusableLeases: true, sandboxCapabilities: { reusableLeases: false } },
       lifecycleMethods
     ],
     [
-      "RL-REUSE-19 without verified verbs",
+      "without verified verbs",
       { supportsReusableLeases: undefined, sandboxCapabilities: { reusableLeases: true } },
       ["environmentExecute"]
     ]
-  ] as const)("%s nothing is come back to", ([, entry, methods]) =>
+  ] as const)("RL-REUSE-17 RL-REUSE-18 RL-REUSE-19 %s nothing is come back to", ([, entry, methods]) =>
     Effect.gen(function* () {
       const scene = yield* held({ entry })
       scene.workers.script.methods = () => methods

@@ -62,6 +62,8 @@ export interface RuntimeParts {
   readonly leases?: EnvironmentLeaseStore["Service"]
   /** What this machine says of every process; alive unless told. */
   readonly liveness?: Liveness
+  /** What the machine really says, in the place of that. */
+  readonly processes?: Processes["Service"]
   readonly idle?: IdleWork["Service"]
   /** Which stamp of which provider lease verifies; none unless told. */
   readonly verifies?: (stamp: unknown, providerLeaseId: string) => boolean
@@ -76,10 +78,13 @@ const portsOf = (parts: RuntimeParts) =>
         Effect.sync(() => parts.verifies?.(stamp, providerLeaseId) ?? false)
     }),
     Layer.succeed(OrphanSpool, parts.spool ?? noSpool),
-    Layer.succeed(Processes, {
-      current: processIdentity,
-      liveness: () => Effect.succeed(parts.liveness ?? "alive")
-    }),
+    Layer.succeed(
+      Processes,
+      parts.processes ?? {
+        current: processIdentity,
+        liveness: () => Effect.succeed(parts.liveness ?? "alive")
+      }
+    ),
     Layer.effect(
       EnvironmentLeaseStore,
       Effect.map(EnvironmentLeaseStore, (store) => parts.leases ?? store)

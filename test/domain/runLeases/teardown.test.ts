@@ -136,7 +136,7 @@ describe("runLeases/teardown", () => {
       assert.isAbove(left, cleanupClaimMillis / 2)
       yield* Deferred.succeed(barrier, undefined)
       assert.strictEqual((yield* Fiber.join(attempt))._tag, "Owed")
-      assert.lengthOf(yield* store.dueCleanups({ backoffMillis: 0, excluding: [] }), 1)
+      assert.lengthOf((yield* store.dueCleanups({ backoffMillis: 0 })).leases, 1)
     }).pipe(onClone)
   )
 

@@ -11,6 +11,7 @@ import { Participants } from "../../../src/domain/host/Participants.ts"
 import { HostProjects } from "../../../src/domain/host/Projects.ts"
 import { PluginDb } from "../../../src/domain/persistence/PluginDb.ts"
 import { Project, ProjectStore } from "../../../src/domain/host/ProjectStore.ts"
+import type { EnvironmentLeaseStore } from "../../../src/domain/environments/EnvironmentLeaseStore.ts"
 import { HistoryReader } from "../../../src/domain/history/HistoryStore.ts"
 import { RuntimeLog } from "../../../src/domain/history/RuntimeLog.ts"
 import { NodeId } from "../../../src/domain/Identity.ts"
@@ -48,6 +49,7 @@ export interface Steered {
   readonly operations?: Partial<OperationStore["Service"]>
   readonly sights?: ReadonlyArray<QueueSight>
   readonly history?: HistoryReader["Service"]["read"]
+  readonly environmentLeases?: Partial<EnvironmentLeaseStore["Service"]>
 }
 
 /** Ports over one Project `web` (id 7) and one operation; whatever a handler asks beyond that dies. */
@@ -123,7 +125,7 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
     unasked(WorkspaceCopies),
     unasked(HostAccounts),
     unasked(HostProjects),
-    environmentPorts,
+    environmentPorts(steered.environmentLeases),
     unasked(PluginDb)
   )
 }

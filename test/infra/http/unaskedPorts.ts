@@ -28,17 +28,18 @@ export const unasked = <I, S extends object>(
     })
   )
 
-/** Everything that the handlers of environments need. */
-export const environmentPorts = Layer.mergeAll(
-  unasked(EnvironmentStore),
-  unasked(EnvironmentLeaseStore),
-  unasked(EnvironmentRuntime),
-  unasked(LeaseCensus),
-  unasked(ProviderPlugins),
-  unasked(SecretCipher),
-  unasked(SecretStore),
-  unasked(DaemonRuns),
-  unasked(WorkStore),
-  unasked(WorkerKeeping),
-  unasked(Processes)
-)
+/** Everything that the handlers of environments need; of leases what is given. */
+export const environmentPorts = (leases: Partial<EnvironmentLeaseStore["Service"]> = {}) =>
+  Layer.mergeAll(
+    unasked(EnvironmentStore),
+    unasked(EnvironmentLeaseStore, leases),
+    unasked(EnvironmentRuntime),
+    unasked(LeaseCensus),
+    unasked(ProviderPlugins),
+    unasked(SecretCipher),
+    unasked(SecretStore),
+    unasked(DaemonRuns),
+    unasked(WorkStore),
+    unasked(WorkerKeeping),
+    unasked(Processes)
+  )

@@ -120,7 +120,7 @@ describe("a claim on a cleanup", () => {
         const leases = yield* EnvironmentLeaseStore
         const scene = yield* failed
         yield* setLease(scene.lease, { status: "pending_cleanup" })
-        const due = Effect.map(leases.dueCleanups({ backoffMillis: 0, excluding: [] }), (rows) => rows.length)
+        const due = Effect.map(leases.dueCleanups({ backoffMillis: 0 }), (page) => page.leases.length)
         for (const [row, keys, free] of ends) {
           const { end, flight } = keys(Math.floor(yield* nowMillis)) as { end?: unknown; flight?: unknown }
           yield* setMetadata(scene.lease, {

@@ -6,7 +6,7 @@ import { EnvironmentLeaseStore } from "../../../src/domain/environments/Environm
 import type { EnvironmentLease } from "../../../src/domain/environments/EnvironmentLease.ts"
 import type { AgentId, EnvironmentId, RunId, TaskId, TenantId } from "../../../src/domain/Identity.ts"
 import { PluginDb, type Query } from "../../../src/domain/persistence/PluginDb.ts"
-import { stores } from "../../domain/runLeases/fixture.ts"
+import { stores } from "../../domain/runLeases/leaseStores.ts"
 import { sql } from "../../domain/runLeases/rawRows.ts"
 import { clone } from "../../support/clone.ts"
 
@@ -88,7 +88,7 @@ describe("plans of environment leases", () => {
         const held = { id: uuid(1), provider: "p", providerLeaseId: "s50", environment }
         yield* leases.hasOtherOwner(held as EnvironmentLease)
         yield* leases.abandoned
-        yield* leases.dueCleanups({ backoffMillis: 0, excluding: [] })
+        yield* leases.dueCleanups({ backoffMillis: 0 })
         yield* leases.pruneEnded
         const all = [...sent]
         assert.deepStrictEqual(

@@ -3,7 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { cleanupOperatorRetryMillis, cleanupSweepPageMax } from "../../../src/domain/Bounds.ts"
-import { EnvironmentLeaseStore } from "../../../src/domain/environments/EnvironmentLeaseStore.ts"
+import {
+  type DueCleanups,
+  EnvironmentLeaseStore
+} from "../../../src/domain/environments/EnvironmentLeaseStore.ts"
 import type { EnvironmentLeaseId } from "../../../src/domain/Identity.ts"
 import { newAgent, newEnvironment, newTenant, onClone } from "../../domain/runLeases/fixture.ts"
 import { newLease, type RawLease, setLease, sql } from "../../domain/runLeases/rawRows.ts"
@@ -23,9 +26,22 @@ const owing = (given: RawLease = {}) =>
     return yield* newLease(tenant, environment.id, { status: "pending_cleanup", ...given })
   })
 
-const due = (backoffMillis: number, excluding: ReadonlyArray<EnvironmentLeaseId> = []) =>
-  EnvironmentLeaseStore.use((leases) =>
-    Effect.map(leases.dueCleanups({ backoffMillis, excluding }), (rows) => rows.map(({ id }) => id))
+const pageOf = (backoffMillis: number, after?: DueCleanups) =>
+  EnvironmentLeaseStore.use((store) =>
+    store.dueCleanups({ backoffMillis, ...(after === undefined ? {} : { after }) })
+  )
+
+const idsOf = ({ leases }: DueCleanups) => leases.map(({ id }) => id)
+
+const due = (backoffMillis: number) => Effect.map(pageOf(backoffMillis), idsOf)
+
+const dueSince = (lease: EnvironmentLeaseId) =>
+  Effect.map(
+    sql(
+      "select extract(epoch from cleanup_due_at) * 1000 as due from environment_leases where id = $1::uuid",
+      [lease]
+    ),
+    ([row]) => Number(row?.["due"])
   )
 
 describe("the queue of the sweep", () => {
@@ -37,7 +53,6 @@ describe("the queue of the sweep", () => {
       assert.deepStrictEqual(yield* due(0), [older, newer])
       assert.deepStrictEqual(yield* due(15_000), [older])
       assert.deepStrictEqual(yield* due(25_000), [])
-      assert.deepStrictEqual(yield* due(0, [older]), [newer])
       yield* setLease(newer, { status: "released" })
       assert.deepStrictEqual(yield* due(0), [older])
     }).pipe(onClone)
@@ -118,9 +133,45 @@ describe("the queue of the sweep", () => {
           select gen_random_uuid(), $1::uuid, 'pending_cleanup', now(), now() from generate_series(1, 30)`,
         [tenant]
       )
-      const first = yield* due(0)
-      assert.strictEqual(first.length, cleanupSweepPageMax)
-      assert.strictEqual((yield* due(0, first)).length, 30 - cleanupSweepPageMax)
+      const first = yield* pageOf(0)
+      assert.strictEqual(first.leases.length, cleanupSweepPageMax)
+      const second = yield* pageOf(0, first)
+      assert.strictEqual(second.leases.length, 30 - cleanupSweepPageMax)
+      assert.strictEqual(new Set([...idsOf(first), ...idsOf(second)]).size, 30)
+      assert.deepStrictEqual(idsOf(yield* pageOf(0, second)), [])
     }).pipe(onClone)
+  )
+
+  it.live("RL-SWEEP-05 what comes into the queue after a pass began is not of its later pages", () =>
+    Effect.gen(function* () {
+      const [first, second] = [yield* owing(), yield* owing()]
+      yield* waitingFor(first, 20_000)
+      yield* waitingFor(second, 10_000)
+      const page = yield* pageOf(0)
+      assert.deepStrictEqual(idsOf(page), [first, second])
+      const failed = yield* claimed(first)
+      yield* EnvironmentLeaseStore.use((store) => store.settleCleanup(claimedOf(failed), { _tag: "Owed" }))
+      yield* owing()
+      assert.deepStrictEqual(idsOf(yield* pageOf(0, page)), [])
+      assert.strictEqual((yield* due(0)).length, 3)
+    }).pipe(onClone)
+  )
+
+  it.live(
+    "RL-SWEEP-05 a page goes on behind the last row of the one before, also where that row is over",
+    () =>
+      Effect.gen(function* () {
+        const [first, second, third] = [yield* owing(), yield* owing(), yield* owing()]
+        for (const [place, lease] of [first, second, third].entries())
+          yield* waitingFor(lease, 30_000 - place * 10_000)
+        const page = yield* pageOf(0)
+        const behindFirst = {
+          ...page,
+          leases: page.leases.slice(0, 1),
+          lastDueAtMillis: yield* dueSince(first)
+        }
+        yield* setLease(first, { status: "expired" })
+        assert.deepStrictEqual(idsOf(yield* pageOf(0, behindFirst)), [second, third])
+      }).pipe(onClone)
   )
 })

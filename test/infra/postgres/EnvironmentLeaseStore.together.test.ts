@@ -10,14 +10,8 @@ import { EnvironmentLeaseStore } from "../../../src/domain/environments/Environm
 import { EnvironmentStore } from "../../../src/domain/environments/EnvironmentStore.ts"
 import { EnvironmentId, type EnvironmentLeaseId } from "../../../src/domain/Identity.ts"
 import { PluginDb, PluginTx } from "../../../src/domain/persistence/PluginDb.ts"
-import {
-  newEnvironment,
-  newRun,
-  newTenant,
-  onClone,
-  reuseFixture,
-  stores
-} from "../../domain/runLeases/fixture.ts"
+import { newEnvironment, newRun, newTenant, onClone, reuseFixture } from "../../domain/runLeases/fixture.ts"
+import { stores } from "../../domain/runLeases/leaseStores.ts"
 import { leaseRowsOf, newLease, sql } from "../../domain/runLeases/rawRows.ts"
 import { clone } from "../../support/clone.ts"
 import { makeBarrier, sideBySide, waitingForLocks } from "../../support/sideBySide.ts"

@@ -8,9 +8,9 @@ import type {
   CleanupClaim,
   ClaimedCleanup,
   NewEnvironmentLease,
-  PendingCleanupLease,
-  ProviderIntent
+  PendingCleanupLease
 } from "../../../src/domain/environments/EnvironmentLeaseStore.ts"
+import type { ProviderIntent } from "../../../src/domain/environments/ProviderIntent.ts"
 import type { EnvironmentLease } from "../../../src/domain/environments/EnvironmentLease.ts"
 import { EnvironmentLeaseStore } from "../../../src/domain/environments/EnvironmentLeaseStore.ts"
 import { type EnvironmentId, EnvironmentLeaseId, type TenantId } from "../../../src/domain/Identity.ts"

@@ -25,6 +25,13 @@ export const unfinished = (
     or ${lease}.status in ('released', 'failed') and ${lease}.lease_policy = 'reuse_by_environment'
     or ${lease}.status = 'failed' and ${lease}.cleanup_status is distinct from 'success')`
 
+/**
+ * The leases that a list is about. A statement that names them by this array comes to them by their ids; by a join alone it
+ * may walk through the whole table, since nobody knows how long a list is.
+ */
+const leasesIn = (list: string): string =>
+  `array(select (one ->> 'lease')::uuid from jsonb_array_elements(${list}) one)`
+
 /** Milliseconds since 1970 by the clock of the database. */
 const nowMillis = `floor(extract(epoch from clock_timestamp()) * 1000)`
 
@@ -64,11 +71,13 @@ const isSameScope = `former.tenant_id = p_tenant and former.environment_id = p_e
 
 /**
  * Says what is about to be asked of a provider, unless the environment has no room for what would come of it. The same
- * intent again changes nothing. Source: BX-01, FC-15.
+ * intent again changes nothing. A request key that another intent or a lease has is `taken`: an insert waits for who is
+ * about to give the key up, and whether he has a lease by then is read after it. Source: BX-01, FC-04, FC-15.
  */
 const intendLease = `create function intend_environment_lease(
     p_id uuid, p_tenant uuid, p_environment uuid, p_run uuid, p_provider text, p_plugin uuid, p_name text,
-    p_installation text, p_generation bigint, p_process text, p_intents_max int
+    p_installation text, p_generation bigint, p_process text, p_request_key text, p_request_fingerprint text,
+    p_intents_max int
   ) returns text language plpgsql as $$
   declare
     waiting bigint;
@@ -79,15 +88,26 @@ const intendLease = `create function intend_environment_lease(
       return 'full';
     end if;
     insert into provider_intents
-        (id, tenant_id, environment_id, run_id, provider, plugin_id, name, installation, generation, process)
-      values (p_id, p_tenant, p_environment, p_run, p_provider, p_plugin, p_name, p_installation, p_generation, p_process)
-      on conflict (id) do nothing;
+        (id, tenant_id, environment_id, run_id, provider, plugin_id, name, installation, generation, process,
+          request_key, request_fingerprint)
+      values (p_id, p_tenant, p_environment, p_run, p_provider, p_plugin, p_name, p_installation, p_generation, p_process,
+        p_request_key, p_request_fingerprint)
+      on conflict do nothing;
+    if not found and not exists (select from provider_intents where id = p_id) then
+      return 'taken';
+    end if;
+    if exists (select from environment_leases
+        where tenant_id = p_tenant and request_key = p_request_key and id <> p_id) then
+      delete from provider_intents where id = p_id;
+      return 'taken';
+    end if;
     return 'intended';
   end $$`
 
 /**
  * The row of an acquisition, in the place of its intent. Binding, room and the row that it takes over are decided here and
- * nowhere before. The same id again is the same row: its first answer was lost. Source: RL-ACQ-10, RL-REUSE-06, -09.
+ * nowhere before. The same id again is the same row: its first answer was lost. A request key that another lease has is
+ * `taken`, and then nothing is changed. Source: RL-ACQ-10, RL-REUSE-06, -09, FC-04.
  */
 const acquireLease = `create function acquire_environment_lease(
     p_id uuid, p_tenant uuid, p_environment uuid, p_workspace uuid, p_task uuid, p_run uuid, p_policy text,
@@ -114,8 +134,6 @@ const acquireLease = `create function acquire_environment_lease(
         return next;
         return;
       end if;
-      update environment_leases
-        set status = 'expired', cleanup_status = 'success', ended_by = 'reuse' where id = p_replaces;
     end if;
     if p_replaces is null and (${unfinishedHere}) >= ${environmentLeasesLiveMax} then
       outcome := 'full';
@@ -127,10 +145,17 @@ const acquireLease = `create function acquire_environment_lease(
           provider_lease_id, expires_at, metadata, sent_config)
       values (p_id, p_tenant, p_environment, p_workspace, p_task, p_run, p_policy, p_provider,
           p_provider_lease_id, p_expires_at, p_metadata, p_sent_config)
-      on conflict (id) do nothing returning * into lease;
+      on conflict do nothing returning * into lease;
     if not found then
+      if not exists (select from environment_leases where id = p_id) then
+        outcome := 'taken';
+        return next;
+        return;
+      end if;
       select * into lease from environment_leases where id = p_id and tenant_id = p_tenant;
     end if;
+    update environment_leases
+      set status = 'expired', cleanup_status = 'success', ended_by = 'reuse' where id = p_replaces;
     delete from provider_intents where id = p_id;
     outcome := 'acquired';
     return next;
@@ -142,11 +167,11 @@ const acquireLease = `create function acquire_environment_lease(
  */
 const claimCleanups = `create function claim_environment_cleanups(p_claims jsonb, p_locking boolean)
   returns setof environment_leases language plpgsql as $$
+  declare
+    claimed uuid[] := ${leasesIn("p_claims")};
   begin
     if p_locking then
-      perform from environment_leases l
-        where l.id = any (array(select (c ->> 'lease')::uuid from jsonb_array_elements(p_claims) c))
-        order by l.id for no key update;
+      perform from environment_leases l where l.id = any (claimed) order by l.id for no key update;
       perform from core.runs r
         where r.id = any (array(select l.run_id from jsonb_array_elements(p_claims) c
           join environment_leases l on l.id = (c ->> 'lease')::uuid where (c -> 'refuseLiveRun')::boolean))
@@ -164,7 +189,7 @@ const claimCleanups = `create function claim_environment_cleanups(p_claims jsonb
           metadata = l.metadata || c.marker || ${claimKeys("c.attempt")}
         from jsonb_to_recordset(p_claims) as c(lease uuid, attempt text, "from" text[], "refuseLiveRun" boolean,
           reason text, marker jsonb, actor text)
-        where l.id = c.lease and l.status = any (c."from") and l.status <> 'expired' and not ${claimedNow("l")}
+        where l.id = any (claimed) and l.id = c.lease and l.status = any (c."from") and l.status <> 'expired' and not ${claimedNow("l")}
           and not (c."refuseLiveRun" and exists (
             select from core.runs r where r.id = l.run_id and r.status in (${liveRunList})))
         returning l.*;
@@ -179,11 +204,11 @@ const hasOwedStop = `l.metadata ? '${stopOnlyMarkerKeys[0]}'
  */
 const settleCleanups = `create function settle_environment_cleanups(p_ends jsonb, p_locking boolean)
   returns setof environment_leases language plpgsql as $$
+  declare
+    ended uuid[] := ${leasesIn("p_ends")};
   begin
     if p_locking then
-      perform from environment_leases l
-        where l.id = any (array(select (e ->> 'lease')::uuid from jsonb_array_elements(p_ends) e))
-        order by l.id for no key update;
+      perform from environment_leases l where l.id = any (ended) order by l.id for no key update;
     end if;
     return query
       update environment_leases l
@@ -196,7 +221,7 @@ const settleCleanups = `create function settle_environment_cleanups(p_ends jsonb
           metadata = (l.metadata || e.metadata || '{"pendingCleanupInFlight": false}') - e.remove
         from jsonb_to_recordset(p_ends) as e(lease uuid, attempt text, run uuid, "providerLeaseId" text, status text,
           "isTry" boolean, "keepsReason" boolean, reason text, metadata jsonb, remove text[])
-        where l.id = e.lease and l.status = 'pending_cleanup'
+        where l.id = any (ended) and l.id = e.lease and l.status = 'pending_cleanup'
           and l.metadata ->> 'pendingCleanupAttemptId' = e.attempt
           and l.run_id is not distinct from e.run
           and l.provider_lease_id is not distinct from e."providerLeaseId"
@@ -213,11 +238,11 @@ const settleCleanups = `create function settle_environment_cleanups(p_ends jsonb
  */
 const releaseLeases = `create function release_environment_leases(p_ends jsonb, p_locking boolean)
   returns setof environment_leases language plpgsql as $$
+  declare
+    ended uuid[] := ${leasesIn("p_ends")};
   begin
     if p_locking then
-      perform from environment_leases l
-        where l.id = any (array(select (e ->> 'lease')::uuid from jsonb_array_elements(p_ends) e))
-        order by l.id for no key update;
+      perform from environment_leases l where l.id = any (ended) order by l.id for no key update;
     end if;
     return query
       update environment_leases l
@@ -226,7 +251,7 @@ const releaseLeases = `create function release_environment_leases(p_ends jsonb, 
           metadata = l.metadata || e.metadata, ended_by = e.actor
         from jsonb_to_recordset(p_ends)
           as e(lease uuid, status text, reason text, cleanup text, metadata jsonb, actor text, run uuid)
-        where l.id = e.lease and l.status = 'active' and (e.run is null or l.run_id = e.run)
+        where l.id = any (ended) and l.id = e.lease and l.status = 'active' and (e.run is null or l.run_id = e.run)
         returning l.*;
   end $$`
 

@@ -10,7 +10,8 @@
  * A lease names tenant, run, task and workspace without foreign keys: it says what is owed at a provider, so it must
  * neither wait for their rows nor go with them. `cleanup_due_at` is since when the next attempt of a cleanup is due: a
  * sweep takes it once it has been due for its back-off. A claim on a cleanup stands in the metadata, which is the
- * contract with other programs, so nothing there is trusted to have the type that it ought to have.
+ * contract with other programs, so nothing there is trusted to have the type that it ought to have. No index is on the
+ * metadata itself: what it is searched by stands in columns of its own, so that a write of it touches no index.
  */
 import {
   environmentsMax,
@@ -47,6 +48,8 @@ const leaseTable = `create table environment_leases (
     cleanup_due_at timestamptz(3),
     needs_operator boolean not null default false,
     ended_by text,
+    agent_key text generated always as (left(metadata ->> 'agentId', 200)) stored,
+    request_key text generated always as (left(metadata #>> '{acquisitionRequest,key}', 200)) stored,
     created_at timestamptz(3) not null default now(),
     check ((status = 'active') = (released_at is null)),
     check ((status = 'pending_cleanup') = (cleanup_due_at is not null))
@@ -70,12 +73,11 @@ const leaseIndexes: ReadonlyArray<string> = [
   `create index environment_leases_held on environment_leases (left(provider_lease_id, 200))
     where status in ('active', 'retained')`,
   // What the stop of an agent goes for, by its metadata.
-  `create index environment_leases_of_agent on environment_leases (left(metadata ->> 'agentId', 200))
+  `create index environment_leases_of_agent on environment_leases (agent_key)
     where status in ('retained', 'pending_cleanup')`,
-  // What a repeated request asks for.
-  `create index environment_leases_of_request
-    on environment_leases (tenant_id, left(metadata #>> '{acquisitionRequest,key}', 200))
-    where metadata ? 'acquisitionRequest'`,
+  // What a repeated request asks for: there is one (FC-04).
+  `create unique index environment_leases_of_request on environment_leases (tenant_id, request_key)
+    where request_key is not null`,
   // The sweep's queue.
   `create index environment_leases_owed on environment_leases (cleanup_due_at, id) where status = 'pending_cleanup'`,
   // What is over, in the order in which it may be deleted.
@@ -136,10 +138,15 @@ export const environmentTables: ReadonlyArray<string> = [
     installation text not null,
     generation bigint not null,
     process text not null,
+    request_key text,
+    request_fingerprint text,
     created_at timestamptz(3) not null default now()
   )`,
   // The bound of an environment. There are never more rows than acquisitions under way and lost ones.
   `create index provider_intents_by_environment on provider_intents (environment_id)`,
+  // One acquisition under way for each request key, whichever daemon carries it out (FC-04).
+  `create unique index provider_intents_by_request on provider_intents (tenant_id, request_key)
+    where request_key is not null`,
   // The order in which a pass looks at them.
   `create index provider_intents_by_age on provider_intents (created_at)`,
   leaseTable,
