@@ -3,7 +3,14 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { dispatch } from "../../../src/domain/operations/claims.ts"
-import { fixture, queued, queueFaults, self, succeed } from "../../infra/postgres/operationsFixture.ts"
+import {
+  fixture,
+  queued,
+  queueFaults,
+  self,
+  succeed,
+  oneByOne
+} from "../../infra/postgres/operationsFixture.ts"
 
 const live = { excludeTestServices: true } as const
 
@@ -16,12 +23,15 @@ layer(fixture, live)("the dispatcher", (it) => {
         const all = yield* Deferred.make<void>()
         let taken = 0
         const dispatcher = yield* Effect.forkChild(
-          dispatch(self, (operation) =>
-            Effect.gen(function* () {
-              yield* succeed(operation)
-              taken += 1
-              if (taken === total) yield* Deferred.succeed(all, undefined)
-            })
+          dispatch(
+            self,
+            oneByOne((operation) =>
+              Effect.gen(function* () {
+                yield* succeed(operation)
+                taken += 1
+                if (taken === total) yield* Deferred.succeed(all, undefined)
+              })
+            )
           )
         )
         yield* Effect.forEach(Array.from({ length: total }), () => queued, {
