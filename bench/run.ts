@@ -12,8 +12,10 @@ import type { Suite } from "./lib/definition.ts"
 import { keep, linesOf } from "./lib/report.ts"
 import { runSuite } from "./lib/runSuite.ts"
 import { cycle } from "./suites/cycle.ts"
+import { drain } from "./suites/drain.ts"
 import { coldOpen } from "./suites/coldOpen.ts"
 import { enqueue } from "./suites/enqueue.ts"
+import { enqueueBurst, slowFlush } from "./suites/enqueueBurst.ts"
 import { guests } from "./suites/guests.ts"
 import { heartbeats, leases } from "./suites/leases.ts"
 import { ingest } from "./suites/ingest.ts"
@@ -26,7 +28,10 @@ import { samples } from "./suites/samples.ts"
 
 const suites: ReadonlyArray<Suite> = [
   enqueue,
+  enqueueBurst,
+  slowFlush,
   cycle,
+  drain,
   recordWrite,
   coldOpen,
   readers,

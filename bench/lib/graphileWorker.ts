@@ -3,11 +3,12 @@
  * caller, no generation and no repeated request, all of which an admission checks in the same round trip.
  */
 import * as Effect from "effect/Effect"
-import { Logger, makeWorkerUtils, run, type WorkerUtils } from "graphile-worker"
+import { Logger, makeWorkerUtils, run, runOnce, type WorkerUtils } from "graphile-worker"
 import { createRequire } from "node:module"
 import { loopPromises } from "./closedLoop.ts"
 import { counted } from "./counted.ts"
 import type { Contender, Load } from "./definition.ts"
+import { drained, timedDrain } from "./drainWork.ts"
 import { type PlainSettings, runPlainly } from "./plainPg.ts"
 
 /** A pool of `pg`, of which the queue's types tell. */
@@ -104,3 +105,44 @@ export const graphileCycle = (settings: PlainSettings): Contender => ({
     return jobs === 0 ? [] : [`${String(jobs)} jobs have not ended`]
   })
 })
+
+/** Tuned for throughput: jobs are taken 500 at a time, and their ends are written together. */
+const tuned = { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 }
+
+/** A full queue run to its end; a job that has ended is gone from its table. */
+export const graphileDrain = (settings: PlainSettings): Contender => {
+  let ran = 0
+  return {
+    name: "graphile-worker, tuned",
+    run: (load) =>
+      Effect.gen(function* () {
+        ran = 0
+        const { pool: pgPool } = yield* opened(settings, load.workers + 3)
+        yield* runPlainly(settings, [
+          "truncate graphile_worker._private_jobs",
+          `select graphile_worker.add_job('start', '{}'::json) from generate_series(1, ${drained})`,
+          "vacuum analyze graphile_worker._private_jobs"
+        ])
+        return yield* timedDrain(
+          settings,
+          Effect.tryPromise(() =>
+            runOnce({
+              preset: { worker: { ...tuned, concurrentJobs: load.workers } },
+              pgPool,
+              logger: quiet,
+              concurrency: load.workers,
+              noHandleSignals: true,
+              taskList: { start: () => void (ran += 1) }
+            })
+          )
+        )
+      }),
+    check: Effect.map(
+      runPlainly(settings, ["select count(*)::int as jobs from graphile_worker._private_jobs"]),
+      ({ rows }) =>
+        ran === drained && rows[0]?.["jobs"] === 0
+          ? []
+          : [`${ran} of ${drained} jobs have run, and ${String(rows[0]?.["jobs"])} are left`]
+    )
+  }
+}

@@ -165,7 +165,7 @@ export const operationsAtOnceMax = 8
 /** Progress events that a slow watcher may be behind before it loses the oldest. */
 export const operationEventsBufferedMax = 1_024
 /** Admissions, or ends of operations, that wait for each other and share one statement. */
-export const sharedCallsMax = 64
+export const sharedCallsMax = 256
 /** Such statements under way at a time, of each kind. */
 export const sharedCallsAtOnceMax = 2
 /** Every so many claims look at the whole queue, so that an operation put back is not passed over. */

@@ -128,7 +128,7 @@ const statements = (): ReadonlyArray<string> => [
     held bigint[];
   begin
     held := array(select id from core.projects where id = any (wanted) and lifecycle = 'active'
-      order by id for share skip locked);
+      for share skip locked);
     return query select p.id from unnest(wanted, callers) g (project, caller)
       join core.projects p on p.id = g.project and g.project = any (held)
       left join core.accounts a on a.id = g.caller and not a.disabled and a.tenant_id = p.tenant_id

@@ -124,24 +124,33 @@ const enqueueOperation = `create function enqueue_operation(
   end $$`
 
 /**
+ * Settings of a function whose parameters say how many rows it is about. A plan for each call would cost more than most
+ * calls, and one for many rows would read a whole table; a sort would lock all that is queued before the first is taken.
+ */
+export const plannedOnce =
+  "set plan_cache_mode = force_generic_plan set enable_sort = off set enable_hashjoin = off"
+
+/**
  * Takes the oldest queued operations, from p_from on and then below it, that this node may carry out and no other claim
  * is at: at most p_max, and fewer only where no more were to be had when it began. Ordinary work of a Project that is
  * not active is superseded instead of claimed. Source: SP-OPS-02, SP-DEL-04, FC-13.
  */
 const claimOperations = `create function claim_operations(
     p_process text, p_node uuid, p_from bigint, p_max int, p_superseded_code text, p_superseded_text text
-  ) returns setof runtime_operations language plpgsql as $$
+  ) returns setof runtime_operations language plpgsql ${plannedOnce} as $$
   declare
     candidates bigint[];
   begin
-    candidates := array(select l.row_id from live_operations l join runtime_operations o on o.row_id = l.row_id
-      where l.row_id >= p_from and (l.node_id is null or l.node_id = p_node) and o.state = 'queued'
-      order by l.row_id limit p_max for update of o skip locked);
+    candidates := array(select o.row_id from live_operations l
+      cross join lateral (select row_id from runtime_operations
+        where row_id = l.row_id and state = 'queued' for update skip locked) o
+      where l.row_id >= p_from and (l.node_id is null or l.node_id = p_node) order by l.row_id limit p_max);
     if p_from > 0 and cardinality(candidates) < p_max then
-      candidates := candidates || array(select l.row_id from live_operations l
-        join runtime_operations o on o.row_id = l.row_id
-        where l.row_id < p_from and (l.node_id is null or l.node_id = p_node) and o.state = 'queued'
-        order by l.row_id limit p_max - cardinality(candidates) for update of o skip locked);
+      candidates := candidates || array(select o.row_id from live_operations l
+        cross join lateral (select row_id from runtime_operations
+          where row_id = l.row_id and state = 'queued' for update skip locked) o
+        where l.row_id < p_from and (l.node_id is null or l.node_id = p_node)
+        order by l.row_id limit p_max - cardinality(candidates));
     end if;
     if candidates = '{}' then
       return;
@@ -149,7 +158,7 @@ const claimOperations = `create function claim_operations(
     return query update runtime_operations
       set state = 'claimed', claimed_by = p_process, claim_sequence = claim_sequence + 1, claimed_at = now()
       where row_id = any (candidates) and (action = 'delete'
-        or exists (select from core.projects where id = project_id and lifecycle = 'active'))
+        or (select lifecycle from core.projects where id = project_id) = 'active')
       returning *;
     if not found or cardinality(candidates) > 1 then
       return query with superseded as (

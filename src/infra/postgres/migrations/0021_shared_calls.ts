@@ -3,8 +3,11 @@
  * nothing stands against it. A shared call never waits for anybody and refuses nobody: whoever is not in its answer,
  * because a row of his is held or a rule speaks against him, asks again alone and is told by the single function.
  *
- * Lock order: all Project rows, all runtime rows, all operation rows, then the advisory locks, each by a try.
+ * Lock order: all Project rows, all runtime rows, all operation rows, then the advisory locks. None is waited for, so
+ * their order within a table does not matter.
  */
+
+import { plannedOnce } from "./0021_operations.ts"
 
 /**
  * Admits as new what has an active Project that the account may write to, a machine, the right generation, no receipt
@@ -13,14 +16,15 @@
 const enqueueOperations = `create function enqueue_operations(
     p_ids uuid[], p_projects bigint[], p_accounts uuid[], p_initiators text[], p_actions text[], p_keys text[],
     p_expected bigint[], p_parameters text[]
-  ) returns table (id uuid, row_id bigint, generation bigint, created_at timestamptz) language plpgsql as $$
+  ) returns table (id uuid, row_id bigint, generation bigint, created_at timestamptz) language plpgsql
+  ${plannedOnce} as $$
   #variable_conflict use_column
   declare
     ours bigint[];
   begin
     ours := array(select core.open_projects(p_projects, p_accounts));
     ours := array(select r.project_id from runtimes r where r.project_id = any (ours)
-      order by r.project_id for update skip locked);
+      for update skip locked);
     return query with admitted as (
       insert into runtime_operations as o
         (id, project_id, account_id, initiator, action, request_key, generation, parameters)
@@ -50,7 +54,7 @@ const settleOperations = `create function settle_operations(
     p_texts text[], p_results text[], p_generations bigint[], p_observed text[], p_reasons text[], p_locks bigint[],
     p_kept int, p_trimmed int
   ) returns table (project_id bigint, row_id bigint, id uuid, action text, state text, step text,
-    fraction double precision, message text, error_code text) language plpgsql as $$
+    fraction double precision, message text, error_code text) language plpgsql ${plannedOnce} as $$
   #variable_conflict use_column
   declare
     ours bigint[] := p_rows;
@@ -60,13 +64,14 @@ const settleOperations = `create function settle_operations(
     if array_remove(p_observed, null) <> '{}' then
       crowded := array(select r.project_id from runtimes r
         where r.project_id = any (array(
-          select g.project from unnest(p_projects, p_observed) g (project, observed) where g.observed is not null))
-        order by r.project_id for update skip locked);
+          select g.project from unnest(p_projects, p_observed) g (project, observed) where g.observed is not null)) for update skip locked);
       ours := array(select g.operation from unnest(p_rows, p_projects, p_observed) g (operation, project, observed)
         where g.observed is null or g.project = any (crowded));
     end if;
-    ours := array(select o.row_id from runtime_operations o where o.row_id = any (ours)
-      order by o.row_id for update skip locked);
+    ours := array(select o.row_id from unnest(p_rows, p_processes, p_sequences) g (operation, process, sequence)
+      join runtime_operations o on o.row_id = g.operation
+      where g.operation = any (ours) and o.state = 'claimed' and o.claimed_by = g.process
+        and o.claim_sequence = g.sequence for update of o skip locked);
     select array_agg(c.operation) filter (where c.boundary is null or c.tried),
         array_agg(c.project) filter (where c.tried), array_agg(c.boundary) filter (where c.tried)
       into ours, crowded, boundaries
@@ -82,20 +87,20 @@ const settleOperations = `create function settle_operations(
           superseded_by = case when g.state = 'superseded' then 'system' end,
           result = coalesce(g.result::jsonb, o.result),
           fraction = case when g.state = 'succeeded' then 1 else o.fraction end
-        from unnest(p_rows, p_processes, p_sequences, p_states, p_codes, p_texts, p_results)
-          g (operation, process, sequence, state, code, text, result)
-        where o.row_id = g.operation and g.operation = any (ours) and o.state = 'claimed'
-          and o.claimed_by = g.process and o.claim_sequence = g.sequence
+        from unnest(p_rows, p_states, p_codes, p_texts, p_results) g (operation, state, code, text, result)
+        where o.row_id = g.operation and g.operation = any (ours)
         returning o.project_id, o.row_id, o.id, o.action, o.state, o.step, o.fraction, o.message, o.error_code
     ), gone as (
       delete from live_operations l using settled s where l.project_id = s.project_id and l.row_id = s.row_id
-    ), seen as (
+    ) select * from settled;
+    if array_remove(p_observed, null) <> '{}' then
       update runtimes r set observed = g.observed, observed_reason = g.reason,
           refresh_epoch = r.refresh_epoch + (r.observed <> g.observed)::int, changed_at = now()
-        from unnest(p_rows, p_generations, p_observed, p_reasons) g (operation, generation, observed, reason)
-          join settled s on s.row_id = g.operation
-        where g.observed is not null and r.project_id = s.project_id and r.generation = g.generation
-    ) select * from settled;
+        from unnest(p_rows, p_projects, p_generations, p_observed, p_reasons)
+          g (operation, project, generation, observed, reason)
+        where g.operation = any (ours) and g.observed is not null
+          and r.project_id = g.project and r.generation = g.generation;
+    end if;
     if crowded is not null then
       delete from runtime_operations where row_id = any (array(
         select t.row_id from unnest(crowded, boundaries) c (project, boundary)
