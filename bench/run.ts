@@ -12,6 +12,7 @@ import type { Suite } from "./lib/definition.ts"
 import { keep, linesOf } from "./lib/report.ts"
 import { runSuite } from "./lib/runSuite.ts"
 import { cycle } from "./suites/cycle.ts"
+import { dispatch } from "./suites/dispatch.ts"
 import { drain } from "./suites/drain.ts"
 import { coldOpen } from "./suites/coldOpen.ts"
 import { enqueue } from "./suites/enqueue.ts"
@@ -32,6 +33,7 @@ const suites: ReadonlyArray<Suite> = [
   slowFlush,
   cycle,
   drain,
+  dispatch,
   recordWrite,
   coldOpen,
   readers,
