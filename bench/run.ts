@@ -17,6 +17,7 @@ import { drain } from "./suites/drain.ts"
 import { coldOpen } from "./suites/coldOpen.ts"
 import { enqueue } from "./suites/enqueue.ts"
 import { enqueueBurst, slowFlush } from "./suites/enqueueBurst.ts"
+import { flatQueue } from "./suites/flatQueue.ts"
 import { guests } from "./suites/guests.ts"
 import { heartbeats, leases } from "./suites/leases.ts"
 import { ingest } from "./suites/ingest.ts"
@@ -34,6 +35,7 @@ const suites: ReadonlyArray<Suite> = [
   cycle,
   drain,
   dispatch,
+  flatQueue,
   recordWrite,
   coldOpen,
   readers,
@@ -51,7 +53,7 @@ const suites: ReadonlyArray<Suite> = [
 /** Suites that are asked for together. */
 const groups: ReadonlyMap<string, ReadonlyArray<string>> = new Map([
   ["registry", ["p12", "p13", "p14"]],
-  ["runtime", ["p1", "p3", "p7", "p7b", "p8", "p8b", "p9", "p10", "p11"]]
+  ["runtime", ["p1", "p2", "p3", "p4", "p5", "p6", "p17", "p7", "p7b", "p8", "p8b", "p9", "p10", "p11"]]
 ])
 
 const resultsDirectory = join(import.meta.dirname, "results")
