@@ -61,16 +61,18 @@ describe("ends that share a statement", () => {
         Effect.gen(function* () {
           const hold = yield* stalled
           const held = yield* claimed(8)
-          const [lost, twice] = held as [Operation, Operation]
+          const [lost, twice, older] = held as [Operation, Operation, Operation]
           const store = yield* OperationStore
-          yield* store.requeueIfClaimedBy(lost)
+          for (const operation of [lost, older]) yield* store.requeueIfClaimedBy(operation)
           yield* store.claim(daemon(900), 1)
-          const told = yield* settleAll([...held, twice, { ...held[2]!, claimSequence: 0 }])
+          // The same process again, under a newer sequence.
+          yield* store.claim(self, 1)
+          const told = yield* settleAll([...held, twice])
           const tags = told.map(tagOf)
-          assert.deepStrictEqual([tags[0], tags[9]], ["ClaimLost", "ClaimLost"])
+          assert.deepStrictEqual([tags[0], tags[2]], ["ClaimLost", "ClaimLost"])
           // Whichever of the two ends of one operation comes first.
           assert.deepStrictEqual([tags[1], tags[8]].toSorted(), ["ClaimLost", "Success"])
-          assert.isTrue(tags.slice(2, 8).every((tag) => tag === "Success"))
+          assert.isTrue(tags.slice(3, 8).every((tag) => tag === "Success"))
           const [row] = yield* rows(
             `select count(*) filter (where state = 'succeeded' and claimed_by is null and fraction = 1)::int as ended,
             count(*) filter (where state = 'claimed')::int as claimed,
@@ -78,7 +80,7 @@ describe("ends that share a statement", () => {
             from runtime_operations where row_id = any ($1::bigint[])`,
             [held.map(({ rowId }) => BigInt(rowId))]
           )
-          assert.deepStrictEqual({ ...row }, { ended: 7, claimed: 1, shared: true })
+          assert.deepStrictEqual({ ...row }, { ended: 6, claimed: 2, shared: true })
           assert.strictEqual(yield* queueFaults, 0)
           yield* hold.release
         })
