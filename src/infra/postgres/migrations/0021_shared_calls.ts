@@ -16,8 +16,7 @@ import { plannedOnce } from "./0021_operations.ts"
 const enqueueOperations = `create function enqueue_operations(
     p_ids uuid[], p_projects bigint[], p_accounts uuid[], p_initiators text[], p_actions text[], p_keys text[],
     p_expected bigint[], p_parameters text[]
-  ) returns table (id uuid, row_id bigint, generation bigint, created_at timestamptz) language plpgsql
-  ${plannedOnce} as $$
+  ) returns table (id uuid, row_id bigint, generation bigint, created_at timestamptz) language plpgsql as $$
   #variable_conflict use_column
   declare
     ours bigint[];
