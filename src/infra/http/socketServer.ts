@@ -142,7 +142,8 @@ const layerServer: Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError
     const { boundPath, path, stopGraceMillis } = yield* BoundSocket
     const server = yield* NodeHttpServer.make(() => Http.createServer(), {
       path: boundPath,
-      gracefulShutdownTimeout: stopGraceMillis
+      gracefulShutdownTimeout: stopGraceMillis,
+      websocket: { maxPayload: requestBodyBytesMax }
     })
     return HttpServer.make({ address: NetAddress.unixPathAddress(path), serve: server.serve })
   })
@@ -170,7 +171,7 @@ const layerServed = Layer.unwrap(
 
 /**
  * Serves the routes on the socket while the layer lives. Refuses a path that is in use, no socket, or too long.
- * Bodies are bounded by `requestBodyBytesMax`; a stop ends event streams at once and waits `stopGraceMillis` for
+ * Bodies and messages of WebSockets are bounded by `requestBodyBytesMax`; a stop ends event streams at once and waits `stopGraceMillis` for
  * the other requests.
  */
 export const layer = <A, E, R>(routes: Layer.Layer<A, E, R>, options: SocketOptions) =>

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
+import type { Displays } from "../../../src/domain/desktop/Displays.ts"
 import { GuestCommand } from "../../../src/domain/guests/GuestSpec.ts"
 import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
 import type { Caller } from "../../../src/domain/host/Accounts.ts"
@@ -36,6 +37,7 @@ import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { WorkspaceCopies } from "../../../src/domain/runtimes/WorkspaceCopies.ts"
 import * as CopiesAdapter from "../../../src/infra/filesystem/WorkspaceCopies.ts"
 import * as DisksAdapter from "../../../src/infra/filesystem/Disks.ts"
+import * as DisplaysAdapter from "../../../src/infra/guests/Displays.ts"
 import type { ScriptedState } from "../../../src/infra/guests/scriptedState.ts"
 import * as Identifiers from "../../../src/infra/Identifiers.ts"
 import * as ProcessesAdapter from "../../../src/infra/Processes.ts"
@@ -78,12 +80,15 @@ const registered = Layer.effectDiscard(
   })
 )
 
+const undispatchedOver = (displays: Layer.Layer<Displays>) =>
+  registered.pipe(
+    Layer.provideMerge(Domain.layer),
+    Layer.provideMerge(Live.stores),
+    Layer.provideMerge(Layer.mergeAll(machine, displays, clone(8)))
+  )
+
 /** Everything but somebody who claims. One for each file: every test makes its own Projects. */
-export const undispatched = registered.pipe(
-  Layer.provideMerge(Domain.layer),
-  Layer.provideMerge(Live.stores),
-  Layer.provideMerge(Layer.mergeAll(machine, clone(8)))
-)
+export const undispatched = undispatchedOver(DisplaysAdapter.layer)
 
 const dispatching = Layer.effectDiscard(
   Effect.gen(function* () {
@@ -93,8 +98,12 @@ const dispatching = Layer.effectDiscard(
   })
 )
 
+/** Everything, with the dispatcher running, over displays of the test's. */
+export const fixtureOver = (displays: Layer.Layer<Displays>) =>
+  dispatching.pipe(Layer.provideMerge(undispatchedOver(displays)))
+
 /** Everything, with the dispatcher running. */
-export const fixture = dispatching.pipe(Layer.provideMerge(undispatched))
+export const fixture = fixtureOver(DisplaysAdapter.layer)
 
 let names = 0
 

@@ -8,6 +8,8 @@ import * as Path from "node:path"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import type { HttpServerRequest } from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -28,6 +30,7 @@ import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
 import {
   type CheckView,
   type DeletionView,
+  type DesktopView,
   type ExecutionLine,
   type ExecutionView,
   type HistoryView,
@@ -181,6 +184,36 @@ const scriptedSnapshots = HttpApiBuilder.group(Api, "snapshots", (group) =>
   })
 )
 
+/** A desktop that answers, and a channel that sends back what it is sent. */
+export const desktopOfWeb: DesktopView = {
+  state: "ready",
+  display: {
+    execution,
+    generation: operation().generation,
+    name: ":1",
+    startedAtMillis: 1_000,
+    viewers: 0
+  }
+}
+
+const echoed = Effect.fnUntraced(function* (request: HttpServerRequest) {
+  const viewer = yield* Effect.orDie(request.upgrade)
+  const { pull } = yield* Effect.orDie(viewer.reader)
+  const { writeAll } = yield* viewer.writer
+  yield* Effect.ignore(Effect.forever(Effect.flatMap(pull, writeAll)))
+  return HttpServerResponse.empty()
+}, Effect.scoped)
+
+const scriptedDesktop = HttpApiBuilder.group(Api, "desktop", (group) =>
+  group
+    .handleRaw("channel", ({ params, request }) => Effect.andThen(known(params.project), echoed(request)))
+    .handleAll({
+      show: ({ params }) => Effect.as(known(params.project), desktopOfWeb),
+      start: ({ params }) => Effect.as(known(params.project), desktopOfWeb),
+      stop: ({ params }) => Effect.asVoid(known(params.project))
+    })
+)
+
 const handlers = (script: Script) =>
   Layer.mergeAll(
     HttpApiBuilder.group(Api, "system", (group) =>
@@ -240,6 +273,7 @@ const handlers = (script: Script) =>
       })
     ),
     scriptedSnapshots,
+    scriptedDesktop,
     HttpApiBuilder.group(Api, "leases", (group) =>
       group.handleAll({
         list: ({ params }) => Effect.as(known(params.project), script.leases),
