@@ -42,7 +42,8 @@ const makeDesktops = (watchers: Scope.Scope) => {
   const watch = (desktop: LiveDesktop): Effect.Effect<void> =>
     Effect.gen(function* () {
       const { ended, handle } = desktop.kept.display
-      yield* Effect.raceFirst(ended, handle.cancelRequested)
+      // Whoever admits it does so uninterruptibly; a wait that cannot be given up would outlive both.
+      yield* Effect.interruptible(Effect.raceFirst(ended, handle.cancelRequested))
       register.fenceOne(desktop)
       const end = Effect.suspend(() =>
         register.find(desktop.project) === desktop ? endFound(desktop.project) : Effect.void
