@@ -28,6 +28,7 @@ import {
 } from "../../../src/domain/operations/Operation.ts"
 import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { runCommand } from "../../../src/domain/operations/runCommand.ts"
+import { PluginDb } from "../../../src/domain/persistence/PluginDb.ts"
 import { Processes } from "../../../src/domain/Processes.ts"
 import { RunState } from "../../../src/domain/reclamation/RunState.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
@@ -80,15 +81,25 @@ const registered = Layer.effectDiscard(
   })
 )
 
-const undispatchedOver = (displays: Layer.Layer<Displays>) =>
-  registered.pipe(
+export interface FixtureParts {
+  readonly displays: Layer.Layer<Displays>
+  /** What everything that is made over the database's handle gets instead of it. */
+  readonly observe: (db: PluginDb["Service"]) => PluginDb["Service"]
+}
+
+const ordinary: FixtureParts = { displays: DisplaysAdapter.layer, observe: (db) => db }
+
+const undispatchedOver = ({ displays, observe }: FixtureParts) => {
+  const observed = Layer.effect(PluginDb, Effect.map(PluginDb, observe)).pipe(Layer.provideMerge(clone(8)))
+  return registered.pipe(
     Layer.provideMerge(Domain.layer),
     Layer.provideMerge(Live.stores),
-    Layer.provideMerge(Layer.mergeAll(machine, displays, clone(8)))
+    Layer.provideMerge(Layer.mergeAll(machine, displays, observed))
   )
+}
 
 /** Everything but somebody who claims. One for each file: every test makes its own Projects. */
-export const undispatched = undispatchedOver(DisplaysAdapter.layer)
+export const undispatched = undispatchedOver(ordinary)
 
 const dispatching = Layer.effectDiscard(
   Effect.gen(function* () {
@@ -98,12 +109,12 @@ const dispatching = Layer.effectDiscard(
   })
 )
 
-/** Everything, with the dispatcher running, over displays of the test's. */
-export const fixtureOver = (displays: Layer.Layer<Displays>) =>
-  dispatching.pipe(Layer.provideMerge(undispatchedOver(displays)))
+/** Everything, with the dispatcher running, over parts of the test's. */
+export const fixtureOver = (parts: FixtureParts) =>
+  dispatching.pipe(Layer.provideMerge(undispatchedOver(parts)))
 
 /** Everything, with the dispatcher running. */
-export const fixture = fixtureOver(DisplaysAdapter.layer)
+export const fixture = fixtureOver(ordinary)
 
 let names = 0
 
