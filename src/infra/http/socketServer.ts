@@ -90,14 +90,14 @@ export const clearStaleSocket = Effect.fn("http.clearStaleSocket")(function* (pa
 })
 
 /** A private directory beside the public path; removed with the scope. */
-const privateDirectory = (path: string) =>
+export const privateDirectory = (path: string) =>
   Effect.acquireRelease(
     attempt(path, () => Fs.mkdtemp(Path.join(Path.dirname(path), ".socket-"))),
     (directory) => Effect.promise(() => Fs.rm(directory, { recursive: true, force: true }))
   )
 
 /** Unlinks the public path on release, if it is still the socket that was published. */
-const publish = (path: string, bound: string): Effect.Effect<void, SocketRefused, Scope.Scope> =>
+export const publish = (path: string, bound: string): Effect.Effect<void, SocketRefused, Scope.Scope> =>
   Effect.acquireRelease(
     attempt(path, async () => {
       await Fs.chmod(bound, 0o600)

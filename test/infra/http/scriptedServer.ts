@@ -120,6 +120,18 @@ export const whyOfOperation: OperationWhyView["steps"] = [
   { step: "end", atMillis: null, actor: null, told: "it has not ended", facts: {} }
 ]
 
+/** A desktop that answers. */
+export const desktopOfWeb: DesktopView = {
+  state: "ready",
+  display: {
+    execution,
+    generation: operation().generation,
+    name: ":1",
+    startedAtMillis: 1_000,
+    viewers: 0
+  }
+}
+
 export interface Script {
   readonly requestOperation: (payload: unknown) => Effect.Effect<OperationView, ApiError>
   readonly events: Stream.Stream<OperationView>
@@ -131,6 +143,7 @@ export interface Script {
   readonly operations: ReadonlyArray<OperationView>
   readonly leases: ReadonlyArray<ExecutionView>
   readonly history: (query: object) => HistoryView
+  readonly desktop: DesktopView
 }
 
 export const defaultScript: Script = {
@@ -151,7 +164,8 @@ export const defaultScript: Script = {
   supersede: Effect.succeed(operation({ state: "superseded", supersededBy: uuid(1) })),
   operations: [operation()],
   leases: [],
-  history: () => ({ metrics: [] })
+  history: () => ({ metrics: [] }),
+  desktop: desktopOfWeb
 }
 
 const known = (project: string): Effect.Effect<ProjectView, NotFound> =>
@@ -184,18 +198,7 @@ const scriptedSnapshots = HttpApiBuilder.group(Api, "snapshots", (group) =>
   })
 )
 
-/** A desktop that answers, and a channel that sends back what it is sent. */
-export const desktopOfWeb: DesktopView = {
-  state: "ready",
-  display: {
-    execution,
-    generation: operation().generation,
-    name: ":1",
-    startedAtMillis: 1_000,
-    viewers: 0
-  }
-}
-
+/** A display that sends back what it is sent. */
 const echoed = Effect.fnUntraced(function* (request: HttpServerRequest) {
   const viewer = yield* Effect.orDie(request.upgrade)
   const { pull } = yield* Effect.orDie(viewer.reader)
@@ -204,15 +207,16 @@ const echoed = Effect.fnUntraced(function* (request: HttpServerRequest) {
   return HttpServerResponse.empty()
 }, Effect.scoped)
 
-const scriptedDesktop = HttpApiBuilder.group(Api, "desktop", (group) =>
-  group
-    .handleRaw("channel", ({ params, request }) => Effect.andThen(known(params.project), echoed(request)))
-    .handleAll({
-      show: ({ params }) => Effect.as(known(params.project), desktopOfWeb),
-      start: ({ params }) => Effect.as(known(params.project), desktopOfWeb),
-      stop: ({ params }) => Effect.asVoid(known(params.project))
-    })
-)
+const scriptedDesktop = ({ desktop }: Script) =>
+  HttpApiBuilder.group(Api, "desktop", (group) =>
+    group
+      .handleRaw("channel", ({ params, request }) => Effect.andThen(known(params.project), echoed(request)))
+      .handleAll({
+        show: ({ params }) => Effect.as(known(params.project), desktop),
+        start: ({ params }) => Effect.as(known(params.project), desktop),
+        stop: ({ params }) => Effect.asVoid(known(params.project))
+      })
+  )
 
 const handlers = (script: Script) =>
   Layer.mergeAll(
@@ -273,7 +277,7 @@ const handlers = (script: Script) =>
       })
     ),
     scriptedSnapshots,
-    scriptedDesktop,
+    scriptedDesktop(script),
     HttpApiBuilder.group(Api, "leases", (group) =>
       group.handleAll({
         list: ({ params }) => Effect.as(known(params.project), script.leases),
