@@ -3,8 +3,9 @@
  * nothing of it left behind a stop, a rebuild, a deletion, or the daemon that started it. Xvnc is demanded: scripts/setup
  * installs it, and without it these tests fail.
  */
-import { existsSync, readdirSync, readFileSync } from "node:fs"
-import { join } from "node:path"
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { request } from "node:http"
+import { basename, join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
@@ -56,21 +57,20 @@ const run = (client: Client, script: string) =>
 
 const channelOf = (place: Place) => desktopChannel(socketPathOf(place.home), "web")
 
-/** What of a desktop runs on the machine, below this home: processes in the cgroups of its guests. */
-const serversIn = (place: Place): ReadonlyArray<string> => {
-  const sandboxes = readdirSync(join(place.home, "state", "runtime")).filter((name) => name.startsWith("sb-"))
-  return readdirSync("/proc").filter((pid) => {
+/** Every Xvnc of the machine that sees a workspace below this home. */
+const serversIn = (place: Place): ReadonlyArray<string> =>
+  readdirSync("/proc").filter((pid) => {
     if (!/^\d+$/.test(pid)) return false
     try {
-      if (!readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("Xvnc")) return false
-      const groups = readFileSync(`/proc/${pid}/cgroup`, "utf8")
-      return sandboxes.some((sandbox) => groups.includes(sandbox))
+      return (
+        readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("Xvnc") &&
+        readFileSync(`/proc/${pid}/mountinfo`, "utf8").includes(`/${basename(place.home)}/`)
+      )
     } catch {
       // It has ended meanwhile.
       return false
     }
   })
-}
 
 const noServer = (place: Place) =>
   waitFor({
@@ -93,14 +93,75 @@ const query = (place: Place, text: string) =>
     })
   )
 
+const canary = "typed.by.a.viewer"
+const secret = "secret-of-a-launch"
+
+/** The environment of what runs on the desktop, as the guest sees it. */
+const environmentsOfDesktop = `for process in /proc/[0-9]*; do
+  case $(cat $process/comm) in xterm | X*) tr '\\0' '\\n' <$process/environ ;; esac
+done`
+
+/** Tables of every schema of ours that have the text in any column of any row. */
+const tablesWith = (place: Place, text: string) =>
+  Effect.gen(function* () {
+    const tables = yield* query(
+      place,
+      "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname in ('core', 'plugin_sandbox')"
+    )
+    assert.isAbove(tables.rows.length, 10)
+    const found: Array<unknown> = []
+    for (const { name } of tables.rows) {
+      const rows = yield* query(place, `select 1 from ${name} t where strpos(t::text, '${text}') > 0`)
+      if (rows.rows.length > 0) found.push(name)
+    }
+    return found
+  })
+
+/** Answers whether this machine can lead ports out; where it cannot, a desktop is refused by name. */
+const canHaveDesktops = (client: Client) =>
+  Effect.gen(function* () {
+    if (process.getuid?.() === 0) return true
+    assert.deepInclude(yield* Effect.flip(client.desktop.start({ params })), { code: "desktop_unavailable" })
+    return false
+  })
+
+/** Status of the answer to a request for the channel that is no handshake, or one that is refused. */
+const channelStatus = (place: Place, headers: Readonly<Record<string, string>>) =>
+  Effect.callback<number>((resume) => {
+    const asked = request({
+      socketPath: socketPathOf(place.home),
+      path: "/projects/web/desktop/channel",
+      headers
+    })
+    asked.on("response", (response) => {
+      response.resume()
+      resume(Effect.succeed(response.statusCode ?? 0))
+    })
+    asked.end()
+    return Effect.sync(() => asked.destroy())
+  })
+
+const handshake = {
+  connection: "Upgrade",
+  upgrade: "websocket",
+  "sec-websocket-version": "13",
+  "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="
+}
+
 describe("a desktop", () => {
   it.live(
-    "SP-DESK-05 a real display shows more than one colour, and a key that is typed reaches a program in the guest",
+    "SP-DESK-05 SP-DESK-01 FC-21 a real display shows colours, a key reaches a program, and nothing of it is written",
     () =>
       Effect.gen(function* () {
         const place = yield* makePlace
-        const { client } = yield* provisioned(place)
+        writeFileSync(join(place.home, "credentials.json"), JSON.stringify({ "*": { TOKEN: secret } }), {
+          mode: 0o600
+        })
+        const { client, daemon } = yield* provisioned(place)
+        if (!(yield* canHaveDesktops(client))) return
         assert.deepStrictEqual(yield* client.desktop.show({ params }), { state: "none", display: null })
+        assert.strictEqual(yield* channelStatus(place, {}), 400)
+        assert.strictEqual(yield* channelStatus(place, handshake), 409)
         const started = yield* client.desktop.start({ params })
         assert.deepInclude(started, { state: "ready" })
         assert.deepStrictEqual([started.display?.name, started.display?.viewers], [":1", 0])
@@ -115,18 +176,25 @@ describe("a desktop", () => {
         })
         assert.strictEqual((yield* client.desktop.show({ params })).display?.viewers, 1)
         yield* viewer.pointAt(100, 100)
-        yield* viewer.type("echo typed >/workspace/typed\n")
+        yield* viewer.type(`echo ${canary} >typed\n`)
         yield* waitFor({
           fact: "the terminal has written what was typed",
           look: run(client, "cat typed"),
-          holds: ({ text }) => text === "typed",
+          holds: ({ text }) => text === canary,
           everyMillis: 50,
           deadlineMillis: 20_000
         })
-        // What is typed and shown is in no row, and its display asks for no connection of its own. Source: FC-21.
+        const own = yield* run(client, environmentsOfDesktop)
+        assert.include(own.text, "DISPLAY=:1")
+        // A picture cannot be redacted, so nothing on the desktop is handed a credential.
+        assert.notInclude(own.text, secret)
+        for (const needle of [canary, secret]) {
+          assert.notInclude(daemon.output(), needle)
+          assert.deepStrictEqual(yield* tablesWith(place, needle), [])
+        }
         const names = yield* query(
           place,
-          "select distinct application_name from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+          "select distinct application_name from pg_stat_activity where datname = current_database() and backend_type = 'client backend' and application_name <> 'looking on'"
         )
         assert.deepStrictEqual(names.rows, [{ application_name: "holdfast" }])
       }).pipe(Effect.scoped),
@@ -139,6 +207,7 @@ describe("a desktop", () => {
       Effect.gen(function* () {
         const place = yield* makePlace
         const { client } = yield* provisioned(place)
+        if (!(yield* canHaveDesktops(client))) return
         const ended = Effect.gen(function* () {
           yield* noServer(place)
           assert.deepStrictEqual(yield* client.desktop.show({ params }), { state: "none", display: null })
@@ -182,7 +251,11 @@ describe("a desktop", () => {
       Effect.gen(function* () {
         const place = yield* makePlace
         const { client, daemon } = yield* provisioned(place)
+        if (!(yield* canHaveDesktops(client))) return
         yield* client.desktop.start({ params })
+        // A viewer that stays holds nobody up.
+        const { pull } = yield* (yield* channelOf(place)).reader
+        yield* pull
         daemon.process.kill("SIGTERM")
         assert.strictEqual(yield* daemon.ended, 0, daemon.output())
         assert.deepStrictEqual(serversIn(place), [])
