@@ -1,5 +1,7 @@
 /** A desktop's beginning and end: admission, the fence, and what is drained behind it. */
 import { assert, describe, layer } from "@effect/vitest"
+import { randomUUID } from "node:crypto"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -262,6 +264,53 @@ describe("desktop/lifetime", () => {
           }).pipe(onBoot)
         }
       })
+    )
+
+    it.effect("SP-HTTP-04 SP-DESK-05 a viewer whose membership is taken has to go at the next look", () =>
+      Effect.gen(function* () {
+        const scene = yield* machineOf
+        const { caller, project } = scene
+        const { admin } = yield* Clone
+        const account = AccountId.make(randomUUID())
+        const parameters = [BigInt(project), account]
+        yield* admin(
+          "insert into core.accounts (id, tenant_id, name) values ($1::uuid, $2::uuid, 'member')",
+          [account, caller.tenant]
+        )
+        yield* admin(
+          "insert into core.memberships (project_id, account_id, role) values ($1::bigint, $2::uuid, 'member')",
+          parameters
+        )
+        const member = new Caller({ ...caller, account, administrator: false })
+        yield* startDesktop(member, project)
+        const { over } = yield* viewDesktop(member, project)
+        const { begun } = yield* Steered
+        const before = begun.length
+        // The next look is always due.
+        const real = yield* Clock.Clock
+        const clock: Clock.Clock = {
+          currentTimeMillisUnsafe: () => real.currentTimeMillisUnsafe(),
+          currentTimeMillis: real.currentTimeMillis,
+          currentTimeNanosUnsafe: () => real.currentTimeNanosUnsafe(),
+          currentTimeNanos: real.currentTimeNanos,
+          monotonicTimeNanosUnsafe: () => real.monotonicTimeNanosUnsafe(),
+          monotonicTimeNanos: real.monotonicTimeNanos,
+          sleep: () => Effect.yieldNow
+        }
+        const going = yield* Effect.forkChild(Effect.provideService(over, Clock.Clock, clock))
+        yield* waitFor({
+          fact: "he is looked at again",
+          look: Effect.sync(() => begun.slice(before)),
+          holds: (looks) => looks.length > 2
+        })
+        assert.isUndefined(going.pollUnsafe())
+        yield* admin(
+          "delete from core.memberships where project_id = $1::bigint and account_id = $2::uuid",
+          parameters
+        )
+        yield* inTime("he goes", Fiber.join(going))
+        assert.strictEqual((yield* describeDesktop(caller, project, "read"))?.state, "ready")
+      }).pipe(onBoot)
     )
 
     it.effect("FC-15 desktops and viewers have a bound", () =>
