@@ -2,7 +2,7 @@
 import * as Path from "node:path"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Socket from "effect/socket/Socket"
+import type * as Socket from "effect/socket/Socket"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import { ago } from "../../infra/cli/text.ts"

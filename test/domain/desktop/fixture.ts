@@ -4,6 +4,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { Desktops } from "../../../src/domain/desktop/Desktops.ts"
@@ -142,3 +143,13 @@ export const heldAt = Effect.fnUntraced(function* (side: "before" | "behind", op
 
 export const leasesOf = (project: ProjectId) =>
   Effect.flatMap(LeaseStore, (store) => store.ofProject(project))
+
+/** The code of a refusal, or `done`. */
+export const codeOf = (exit: Exit.Exit<unknown, { readonly code?: string }>): string =>
+  Exit.isSuccess(exit)
+    ? "done"
+    : exit.cause.reasons.map((each) => (each._tag === "Fail" ? each.error.code : each._tag)).join()
+
+/** What is refused of what is asked. */
+export const refusalOf = <A, E extends { readonly code?: string }, R>(asked: Effect.Effect<A, E, R>) =>
+  Effect.map(Effect.exit(asked), codeOf)

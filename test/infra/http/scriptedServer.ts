@@ -8,8 +8,6 @@ import * as Path from "node:path"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
-import type { HttpServerRequest } from "effect/http/HttpServerRequest"
-import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -26,6 +24,7 @@ import {
 import { Api, CurrentCaller, type ExecutionRequest } from "../../../src/infra/http/Api.ts"
 import { type ApiError, Conflict, NotFound } from "../../../src/infra/http/ApiErrors.ts"
 import { layerDecoded, layerLocalCaller } from "../../../src/infra/http/middleware.ts"
+import { desktopOfWeb, scriptedDesktop } from "./scriptedDesktop.ts"
 import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
 import {
   type CheckView,
@@ -120,18 +119,6 @@ export const whyOfOperation: OperationWhyView["steps"] = [
   { step: "end", atMillis: null, actor: null, told: "it has not ended", facts: {} }
 ]
 
-/** A desktop that answers. */
-export const desktopOfWeb: DesktopView = {
-  state: "ready",
-  display: {
-    execution,
-    generation: operation().generation,
-    name: ":1",
-    startedAtMillis: 1_000,
-    viewers: 0
-  }
-}
-
 export interface Script {
   readonly requestOperation: (payload: unknown) => Effect.Effect<OperationView, ApiError>
   readonly events: Stream.Stream<OperationView>
@@ -198,26 +185,6 @@ const scriptedSnapshots = HttpApiBuilder.group(Api, "snapshots", (group) =>
   })
 )
 
-/** A display that sends back what it is sent. */
-const echoed = Effect.fnUntraced(function* (request: HttpServerRequest) {
-  const viewer = yield* Effect.orDie(request.upgrade)
-  const { pull } = yield* Effect.orDie(viewer.reader)
-  const { writeAll } = yield* viewer.writer
-  yield* Effect.ignore(Effect.forever(Effect.flatMap(pull, writeAll)))
-  return HttpServerResponse.empty()
-}, Effect.scoped)
-
-const scriptedDesktop = ({ desktop }: Script) =>
-  HttpApiBuilder.group(Api, "desktop", (group) =>
-    group
-      .handleRaw("channel", ({ params, request }) => Effect.andThen(known(params.project), echoed(request)))
-      .handleAll({
-        show: ({ params }) => Effect.as(known(params.project), desktop),
-        start: ({ params }) => Effect.as(known(params.project), desktop),
-        stop: ({ params }) => Effect.asVoid(known(params.project))
-      })
-  )
-
 const handlers = (script: Script) =>
   Layer.mergeAll(
     HttpApiBuilder.group(Api, "system", (group) =>
@@ -277,7 +244,7 @@ const handlers = (script: Script) =>
       })
     ),
     scriptedSnapshots,
-    scriptedDesktop(script),
+    scriptedDesktop(script.desktop, known),
     HttpApiBuilder.group(Api, "leases", (group) =>
       group.handleAll({
         list: ({ params }) => Effect.as(known(params.project), script.leases),
