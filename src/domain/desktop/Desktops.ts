@@ -31,7 +31,8 @@ const makeDesktops = (watchers: Scope.Scope) => {
     Effect.suspend(() => {
       const desktop = register.find(project)
       if (desktop === undefined) return Effect.void
-      register.fence(project)
+      // It alone: whoever waits in the queue may be about to make its successor.
+      register.fenceOne(desktop)
       return Effect.andThen(
         Scope.close(desktop.kept.scope, Exit.void),
         Effect.sync(() => register.end(desktop))

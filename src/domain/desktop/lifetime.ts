@@ -54,6 +54,8 @@ const prepare = Effect.fnUntraced(function* (caller: Caller, preparation: Fenced
   const { project } = preparation
   const { endFound, register } = yield* Desktops
   const { capabilities } = yield* GuestSupervisor
+  // One that was fenced before its turn begins nothing, whether or not it has noticed.
+  if (preparation.isFenced) return yield* overtaken(project)
   if (register.find(project) !== undefined) {
     const described = yield* describeDesktop(caller, project, "write")
     if (described?.display != null) return described

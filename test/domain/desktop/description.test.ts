@@ -123,6 +123,42 @@ describe("desktop/description", () => {
           yield* barrier.open
           assert.strictEqual(stateOf(yield* Fiber.join(describing)), "none")
           assert.strictEqual(stateOf(yield* look(scene)), "none")
+          // The next start ends what is left of it, and makes another one in the machine of now.
+          const next = yield* start(scene)
+          assert.deepStrictEqual([next.state, next.display?.generation], ["ready", 2])
+          assert.strictEqual((yield* Steered).running, 1)
+        }).pipe(onBoot)
+    )
+
+    it.effect("SP-DESK-04 a machine that is observed as failed has no desktop, whatever still answers", () =>
+      Effect.gen(function* () {
+        const scene = yield* machineOf
+        yield* start(scene)
+        const store = yield* RuntimeStore
+        const { generation } = Option.getOrThrow(yield* store.runtime(scene.project))
+        yield* store.observe(scene.project, { generation, observed: "failed", reason: "its guest has ended" })
+        assert.strictEqual(stateOf(yield* look(scene)), "none")
+      }).pipe(onBoot)
+    )
+
+    it.effect(
+      "SP-DESK-04 a cancellation counts from the moment in which it is known, before anybody acts on it",
+      () =>
+        Effect.gen(function* () {
+          const scene = yield* machineOf
+          const unwatched = Effect.updateService(Desktops, (desktops) => ({
+            ...desktops,
+            watch: () => Effect.void
+          }))
+          yield* start(scene).pipe(unwatched)
+          const { project } = scene
+          const barrier = yield* lastCheck
+          const describing = yield* Effect.forkChild(look(scene))
+          yield* barrier.reached
+          yield* cancel({ caller: scene.caller, project })
+          yield* barrier.open
+          assert.strictEqual(stateOf(yield* Fiber.join(describing)), "none")
+          yield* stop(scene)
         }).pipe(onBoot)
     )
 
