@@ -233,7 +233,14 @@ describe("a desktop", () => {
         yield* ask(client, "rebuild")
         yield* second.closed
         yield* ended
+        yield* run(client, "printf '#!/bin/sh\\necho $DISPLAY >session\\n' >.xsession && chmod +x .xsession")
         const third = yield* begin
+        yield* waitFor({
+          fact: "the workspace's own session has begun",
+          look: run(client, "cat session"),
+          holds: ({ text }) => text === ":1",
+          everyMillis: 50
+        })
         assert.strictEqual(third.display?.generation, 2)
         const { paths } = yield* client.projects.previewDeletion({ params })
         yield* client.projects.delete({ params, payload: { confirmedPaths: paths } })

@@ -6,7 +6,8 @@ import { Desktops } from "../../../src/domain/desktop/Desktops.ts"
 import { describeDesktop } from "../../../src/domain/desktop/description.ts"
 import { startDesktop, stopDesktop } from "../../../src/domain/desktop/lifetime.ts"
 import { viewDesktop } from "../../../src/domain/desktop/viewing.ts"
-import { ExecutionEvent } from "../../../src/domain/guests/GuestSpec.ts"
+import { ExecutionEvent, GuestCapabilities } from "../../../src/domain/guests/GuestSpec.ts"
+import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
 import { Caller } from "../../../src/domain/host/Accounts.ts"
 import { AccountId } from "../../../src/domain/Identity.ts"
 import { removeProject } from "../../../src/domain/removal/removal.ts"
@@ -100,6 +101,24 @@ describe("desktop/lifetime", () => {
           yield* admitDeletion(scene, (yield* describeProjectRemoval(project)).paths)
           assert.strictEqual(codeOf(yield* Effect.exit(startDesktop(caller, project))), "project_not_active")
           assert.strictEqual((yield* Steered).running, 0)
+        }).pipe(onBoot)
+    )
+
+    it.effect(
+      "SP-DESK-05 a daemon that cannot lead ports out refuses a desktop before it begins anything",
+      () =>
+        Effect.gen(function* () {
+          const { caller, project } = yield* machineOf
+          const portless = Effect.updateService(GuestSupervisor, (supervisor) => ({
+            ...supervisor,
+            capabilities: new GuestCapabilities({ ...supervisor.capabilities, ports: false })
+          }))
+          const { begun } = yield* Steered
+          const before = begun.length
+          const refused = yield* Effect.flip(startDesktop(caller, project).pipe(portless))
+          assert.deepInclude(refused, { code: "desktop_unavailable", project })
+          assert.include(refused.message, "run the daemon as root, with socat")
+          assert.deepStrictEqual(begun.slice(before), [])
         }).pipe(onBoot)
     )
 
