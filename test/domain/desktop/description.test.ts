@@ -224,7 +224,12 @@ describe("desktop/description", () => {
 
     it.effect("SP-DESK-04 a viewer is not let in to a display that was stopped while he was looked at", () =>
       Effect.gen(function* () {
-        for (const [, held] of points) {
+        const connecting = Effect.gen(function* () {
+          const barrier = yield* makeBarrier("his connection")
+          ;(yield* Steered).connecting = barrier.arrive
+          return barrier
+        })
+        for (const held of [...points.map(([, each]) => each), connecting]) {
           const scene = yield* machineOf
           yield* start(scene)
           const barrier = yield* held

@@ -25,6 +25,8 @@ export interface Steering {
   readonly behind: Map<string, Effect.Effect<void>>
   /** Whether a display answers. */
   answers: Effect.Effect<boolean>
+  /** What a viewer's connection to a display waits for. */
+  connecting: Effect.Effect<void>
   /** How many displays run now, and what the end of one waits for. */
   running: number
   ending: Effect.Effect<void>
@@ -40,6 +42,7 @@ const makeSteering = (): Steering => ({
   before: new Map(),
   behind: new Map(),
   answers: Effect.succeed(true),
+  connecting: Effect.void,
   running: 0,
   ending: Effect.void
 })
@@ -63,7 +66,11 @@ const displays = (steering: Steering) =>
       name: ":1",
       whyMissing: (exitCode) => (exitCode === missingStatus ? "its guest has no display" : null),
       answers: () => Effect.suspend(() => steering.answers),
-      connect: () => Effect.succeed({ incoming: Stream.never, write: () => Effect.void })
+      connect: () =>
+        Effect.as(
+          Effect.suspend(() => steering.connecting),
+          { incoming: Stream.never, write: () => Effect.void }
+        )
     })
   )
 
