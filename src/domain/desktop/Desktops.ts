@@ -43,8 +43,7 @@ const makeDesktops = (watchers: Scope.Scope) => {
   const watch = (desktop: LiveDesktop): Effect.Effect<void> =>
     Effect.gen(function* () {
       const { ended, handle } = desktop.kept.display
-      // Whoever admits it does so uninterruptibly; a wait that cannot be given up would outlive both.
-      yield* Effect.interruptible(Effect.raceFirst(ended, handle.cancelRequested))
+      yield* Effect.raceFirst(ended, handle.cancelRequested)
       register.fenceOne(desktop)
       const end = Effect.suspend(() =>
         register.find(desktop.project) === desktop ? endFound(desktop.project) : Effect.void

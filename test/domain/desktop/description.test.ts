@@ -9,14 +9,12 @@ import { describeDesktop } from "../../../src/domain/desktop/description.ts"
 import { startDesktop, stopDesktop } from "../../../src/domain/desktop/lifetime.ts"
 import { viewDesktop } from "../../../src/domain/desktop/viewing.ts"
 import { cancelExecutionsOf } from "../../../src/domain/leases/cancellation.ts"
-import { Generation } from "../../../src/domain/Identity.ts"
 import { StorageFailure } from "../../../src/domain/persistence/PluginDb.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
-import { MachineRecipe } from "../../../src/domain/runtimes/Runtime.ts"
 import { makeBarrier } from "../../support/sideBySide.ts"
 import { inTime } from "../../support/waiting.ts"
 import { ask, type Scene, settled } from "../removal/fixture.ts"
-import { fixture, heldAt, machineOf, onBoot, Steered } from "./fixture.ts"
+import { fixture, heldAt, machineOf, onBoot, replaceUnannounced, Steered } from "./fixture.ts"
 
 const live = { excludeTestServices: true, timeout: "30 seconds" } as const
 
@@ -34,16 +32,6 @@ const replace = (scene: Scene) =>
   }).pipe(Effect.orDie)
 
 type Needs = Desktops | Effect.Services<ReturnType<typeof stop | typeof cancel | typeof replace>>
-
-/** The row alone: nobody has cancelled, or ended, what ran in the machine of before. */
-const replaceUnannounced = ({ project }: Scene) =>
-  Effect.gen(function* () {
-    const store = yield* RuntimeStore
-    const { generation, recipe } = Option.getOrThrow(yield* store.runtime(project))
-    if (recipe === null) return yield* Effect.die(new Error("the runtime has no machine"))
-    const next = new MachineRecipe({ ...recipe, generation: Generation.make(generation + 1) })
-    assert.isTrue(yield* store.replaceMachine(project, { from: generation, recipe: next }))
-  }).pipe(Effect.orDie)
 
 /** What comes between, whole, and what a description tells behind it. */
 const between: ReadonlyArray<

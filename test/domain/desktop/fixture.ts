@@ -6,13 +6,16 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { Desktops } from "../../../src/domain/desktop/Desktops.ts"
 import { Displays } from "../../../src/domain/desktop/Displays.ts"
 import { type ExecutionEvent, GuestCommand } from "../../../src/domain/guests/GuestSpec.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
-import type { ProjectId } from "../../../src/domain/Identity.ts"
+import { Generation, type ProjectId } from "../../../src/domain/Identity.ts"
 import type { PluginDb } from "../../../src/domain/persistence/PluginDb.ts"
+import { MachineRecipe } from "../../../src/domain/runtimes/Runtime.ts"
+import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import type { ScriptedState } from "../../../src/infra/guests/scriptedState.ts"
 import { makeBarrier } from "../../support/sideBySide.ts"
 import { fixtureOver, provisioned, Scripted } from "../removal/fixture.ts"
@@ -160,3 +163,14 @@ export const codeOf = (exit: Exit.Exit<unknown, { readonly code?: string }>): st
 /** What is refused of what is asked. */
 export const refusalOf = <A, E extends { readonly code?: string }, R>(asked: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.exit(asked), codeOf)
+
+/** The row alone: nobody has cancelled, or ended, what ran in the machine of before. */
+export const replaceUnannounced = ({ project }: { readonly project: ProjectId }) =>
+  Effect.gen(function* () {
+    const store = yield* RuntimeStore
+    const { generation, recipe } = Option.getOrThrow(yield* store.runtime(project))
+    if (recipe === null) return yield* Effect.die(new Error("the runtime has no machine"))
+    const next = new MachineRecipe({ ...recipe, generation: Generation.make(generation + 1) })
+    const isMoved = yield* store.replaceMachine(project, { from: generation, recipe: next })
+    if (!isMoved) return yield* Effect.die(new Error("the row did not move"))
+  }).pipe(Effect.orDie)

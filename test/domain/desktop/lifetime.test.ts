@@ -26,6 +26,7 @@ import {
   onBoot,
   playDisplay,
   refusalOf,
+  replaceUnannounced,
   Steered
 } from "./fixture.ts"
 
@@ -225,6 +226,23 @@ describe("desktop/lifetime", () => {
             }).pipe(onBoot)
           }
         })
+    )
+
+    it.effect("SP-LEASE-07 a display of a machine that was replaced while it came up is not admitted", () =>
+      Effect.gen(function* () {
+        const scene = yield* machineOf
+        const { caller, project } = scene
+        const steering = yield* Steered
+        const asked = yield* makeBarrier("the display is asked")
+        steering.answers = Effect.as(asked.arrive, true)
+        const starting = yield* Effect.forkChild(Effect.flip(startDesktop(caller, project)))
+        yield* asked.reached
+        yield* replaceUnannounced(scene)
+        yield* asked.open
+        assert.deepInclude(yield* Fiber.join(starting), { code: "lease_lost", reason: "generation" })
+        assert.strictEqual(steering.running, 0)
+        assert.deepStrictEqual(yield* leasesOf(project), [])
+      }).pipe(onBoot)
     )
 
     it.effect("a stop overtakes a start, wherever that one is", () =>
