@@ -14,7 +14,7 @@ import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { makeBarrier } from "../../support/sideBySide.ts"
 import { inTime } from "../../support/waiting.ts"
 import { ask, type Scene, settled } from "../removal/fixture.ts"
-import { fixture, heldAt, machineOf, onBoot, replaceUnannounced, Steered } from "./fixture.ts"
+import { fixture, heldAt, machineOf, onBoot, oneRuns, replaceUnannounced, Steered } from "./fixture.ts"
 
 const live = { excludeTestServices: true, timeout: "30 seconds" } as const
 
@@ -114,7 +114,7 @@ describe("desktop/description", () => {
           // The next start ends what is left of it, and makes another one in the machine of now.
           const next = yield* start(scene)
           assert.deepStrictEqual([next.state, next.display?.generation], ["ready", 2])
-          assert.strictEqual((yield* Steered).running, 1)
+          yield* oneRuns
         }).pipe(onBoot)
     )
 

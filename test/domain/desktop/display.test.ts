@@ -3,9 +3,9 @@ import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { openDisplay } from "../../../src/domain/desktop/display.ts"
 import { failNext } from "../../../src/infra/guests/scriptedState.ts"
-import { inTime, waitFor } from "../../support/waiting.ts"
+import { inTime } from "../../support/waiting.ts"
 import { Scripted } from "../removal/fixture.ts"
-import { fixture, leasesOf, machineOf, onBoot, playDisplay, Steered } from "./fixture.ts"
+import { fixture, leasesOf, machineOf, onBoot, oneRuns, playDisplay, Steered } from "./fixture.ts"
 
 const live = { excludeTestServices: true, timeout: "30 seconds" } as const
 
@@ -23,11 +23,7 @@ describe("desktop/display", () => {
           yield* Effect.scoped(
             Effect.gen(function* () {
               const { handle } = yield* openDisplay(caller, project)
-              yield* waitFor({
-                fact: "it runs",
-                look: Effect.sync(() => steering.running),
-                holds: (running) => running === 1
-              })
+              yield* oneRuns
               assert.deepStrictEqual(
                 (yield* leasesOf(project)).map(({ id }) => id),
                 [handle.lease.id]

@@ -18,6 +18,7 @@ import { MachineRecipe } from "../../../src/domain/runtimes/Runtime.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import type { ScriptedState } from "../../../src/infra/guests/scriptedState.ts"
 import { makeBarrier } from "../../support/sideBySide.ts"
+import { waitFor } from "../../support/waiting.ts"
 import { fixtureOver, provisioned, Scripted } from "../removal/fixture.ts"
 
 export interface Steering {
@@ -174,3 +175,12 @@ export const replaceUnannounced = ({ project }: { readonly project: ProjectId })
     const isMoved = yield* store.replaceMachine(project, { from: generation, recipe: next })
     if (!isMoved) return yield* Effect.die(new Error("the row did not move"))
   }).pipe(Effect.orDie)
+
+/** Waits until one display runs, no more and no less: a scripted one answers before its execution has begun. */
+export const oneRuns = Effect.flatMap(Steered, (steering) =>
+  waitFor({
+    fact: "one display runs",
+    look: Effect.sync(() => steering.running),
+    holds: (running) => running === 1
+  })
+)

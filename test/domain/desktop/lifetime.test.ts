@@ -24,6 +24,7 @@ import {
   machineOf,
   missingStatus,
   onBoot,
+  oneRuns,
   playDisplay,
   refusalOf,
   replaceUnannounced,
@@ -54,7 +55,7 @@ describe("desktop/lifetime", () => {
         assert.deepStrictEqual(yield* describeDesktop(caller, project, "read"), one)
         const [lease] = yield* leasesOf(project)
         assert.deepStrictEqual([lease?.id, lease?.label], [one.display?.execution, "desktop"])
-        assert.strictEqual(steering.running, 1)
+        yield* oneRuns
         yield* stopDesktop(caller, project)
         yield* stopDesktop(caller, project)
         assert.strictEqual(steering.running, 0)
@@ -209,11 +210,7 @@ describe("desktop/lifetime", () => {
               if (isAdmitted) yield* starting
               const atWork = yield* Effect.forkChild(isAdmitted ? stopping : starting)
               yield* isAdmitted ? ending.reached : asked.reached
-              yield* waitFor({
-                fact: "the display runs",
-                look: Effect.sync(() => steering.running),
-                holds: (running) => running === 1
-              })
+              yield* oneRuns
               const disposing = yield* Effect.forkChild(dispose)
               yield* ending.reached
               for (let turn = 0; turn < 100; turn += 1) yield* Effect.yieldNow
