@@ -204,6 +204,20 @@ export const workspaceSyncMillisMax = 10 * 60_000
 /** Tries to let a paused guest go on before it is left to the next claim or sweep. */
 export const guestResumeTriesMax = 5
 
+// ---- desktops (SP-DESK)
+/** Desktops that a daemon has, and requests for one that it works on, together: one beyond is refused. */
+export const desktopsMax = 64
+/** Viewers of one desktop at a time. */
+export const desktopViewersMax = 8
+/** How long a display may take until it answers, how often it is asked, and how long one answer may take. */
+export const desktopReadyMillisMax = 30_000
+export const desktopReadyPollMillis = 50
+export const displayAnswerMillisMax = 2_000
+/** A display that has run for so long is ended; whoever needs it further starts another one. */
+export const desktopLifeMillisMax = 24 * 3_600_000
+/** How often it is looked up whether a viewer may still see the desktop. */
+export const desktopAccessMillis = 5_000
+
 // ---- reconciliation
 /** Runtimes, or unfinished snapshots, that one statement of the reconcile sweep reads. */
 export const reconcilePageRows = 500

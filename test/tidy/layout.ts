@@ -14,6 +14,7 @@ export const domainFolders: ReadonlyArray<string> = [
   "history",
   "leases",
   "operations",
+  "desktop",
   "sampling",
   "removal"
 ]

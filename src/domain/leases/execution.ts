@@ -64,6 +64,8 @@ export interface LeaseHandle {
   readonly requestCancel: Effect.Effect<void>
   /** Returns when a cancellation is known here, whoever asked for it. */
   readonly cancelRequested: Effect.Effect<void>
+  /** Whether a cancellation is known here by now; costs nothing. */
+  readonly isCancelled: Effect.Effect<boolean>
   /** Awaits the pending intent, then reads; a failed intent fails here. Source: SP-LEASE-05. */
   readonly cancellation: Effect.Effect<CancelMarker, StorageFailure>
   /**
@@ -145,6 +147,7 @@ const makeHandle = Effect.fnUntraced(function* (held: HeldExecution) {
     confirm: confirm.pipe(Effect.withSpan("leases.confirm")),
     requestCancel: intendCancel(held).pipe(Effect.provideContext(context)),
     cancelRequested: held.cancelled.await,
+    isCancelled: Effect.sync(() => held.cancel !== "none"),
     cancellation: readCancellation(held).pipe(Effect.provideContext(context)),
     finalize: (evidence) => finalizeHeld(held, evidence).pipe(Effect.provideContext(context))
   }

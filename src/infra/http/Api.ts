@@ -27,6 +27,7 @@ import { apiErrors } from "./ApiErrors.ts"
 import {
   DeletionPreviewView,
   DeletionView,
+  DesktopView,
   DoctorView,
   ExecutionLine,
   ExecutionView,
@@ -231,8 +232,32 @@ class LeasesGroup extends HttpApiGroup.make("leases").add(
   })
 ) {}
 
+class DesktopGroup extends HttpApiGroup.make("desktop").add(
+  HttpApiEndpoint.get("show", "/projects/:project/desktop", { params: inProject, success: DesktopView }),
+  /** Starts one and answers once it is ready; one that is there already is answered as it is. */
+  HttpApiEndpoint.post("start", "/projects/:project/desktop", { params: inProject, success: DesktopView }),
+  /** Ends it; it is gone when this answers. */
+  HttpApiEndpoint.delete("stop", "/projects/:project/desktop", {
+    params: inProject,
+    success: HttpApiSchema.NoContent
+  }),
+  /** A WebSocket whose binary messages are the bytes of one viewer's RFB connection, as noVNC sends them. */
+  HttpApiEndpoint.get("channel", "/projects/:project/desktop/channel", {
+    params: inProject,
+    success: HttpApiSchema.NoContent
+  })
+) {}
+
 export class Api extends HttpApi.make("holdfast")
-  .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup, SnapshotsGroup, LeasesGroup)
+  .add(
+    SystemGroup,
+    ProjectsGroup,
+    OperationsGroup,
+    ExecutionsGroup,
+    SnapshotsGroup,
+    LeasesGroup,
+    DesktopGroup
+  )
   .middleware(Identified)
   .middleware(Decoded)
   .annotate(HttpApi.ParseOptions, { onExcessProperty: "error", errors: "all" })

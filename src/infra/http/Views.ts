@@ -4,6 +4,7 @@
  */
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
+import { DesktopState } from "../../domain/desktop/Desktop.ts"
 import { ExecutionEvent, SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import { Initiator } from "../../domain/host/Accounts.ts"
 import { Generation, LeaseId, OperationId, ProjectId, RequestKey, SnapshotId } from "../../domain/Identity.ts"
@@ -218,6 +219,23 @@ export const HistoryView = Schema.Struct({
   )
 })
 export type HistoryView = typeof HistoryView.Type
+
+/** A Project's desktop; `display` is null unless one is admitted. Source: SP-DESK-05. */
+export const DesktopView = Schema.Struct({
+  state: DesktopState,
+  display: Schema.NullOr(
+    Schema.Struct({
+      /** What carries it, by which it can be cancelled as any execution. */
+      execution: LeaseId,
+      generation: Generation,
+      /** Value of DISPLAY for programs in the sandbox. */
+      name: Schema.String,
+      startedAtMillis: Schema.Int,
+      viewers: Schema.Int
+    })
+  )
+})
+export type DesktopView = typeof DesktopView.Type
 
 const OutputStream = ExecutionEvent.cases.Output.fields.stream
 

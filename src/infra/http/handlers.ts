@@ -6,6 +6,7 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { Api } from "./Api.ts"
+import { layer as layerDesktop } from "./desktopHandlers.ts"
 import { layer as layerExecutions } from "./executionHandlers.ts"
 import { layer as layerLeases } from "./leaseHandlers.ts"
 import { layerDecoded } from "./middleware.ts"
@@ -20,7 +21,8 @@ const layerGroups = Layer.mergeAll(
   layerOperations,
   layerExecutions,
   layerSnapshots,
-  layerLeases
+  layerLeases,
+  layerDesktop
 )
 
 type Open<R> =

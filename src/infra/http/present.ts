@@ -4,6 +4,7 @@
  */
 import * as Option from "effect/Option"
 import * as Struct from "effect/Struct"
+import type { DesktopDescription } from "../../domain/desktop/Desktop.ts"
 import type { SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import type { NodeCapacity, NodeCharges } from "../../domain/registry/Registry.ts"
 import { type DeletionRecord, needsOperator } from "../../domain/host/DeletionStore.ts"
@@ -18,6 +19,7 @@ import type { Runtime } from "../../domain/runtimes/Runtime.ts"
 import type { Snapshot } from "../../domain/runtimes/SnapshotRows.ts"
 import type {
   BucketView,
+  DesktopView,
   ChargesView,
   DeletionView,
   EnvironmentView,
@@ -129,6 +131,11 @@ export const chargesView = (charges: NodeCharges, capacity: NodeCapacity): Charg
     cpuMillis: capacity.cpuMillis,
     memoryBytes: capacity.memoryBytes
   }
+})
+
+export const desktopView = ({ display, state }: DesktopDescription): DesktopView => ({
+  state,
+  display: display === null ? null : { ...display }
 })
 
 const bucketView = (point: HistoryPoint): BucketView => ({

@@ -73,6 +73,13 @@ export const refusalTable: Readonly<Record<string, Row>> = {
   sample_busy: row(500),
   sample_offers_full: row(500),
   unknown_supervisor: row(422),
+  // desktops
+  desktop_failed: row(503, "project"),
+  desktop_not_ready: row(409, "project", "state"),
+  desktop_unavailable: row(422, "project"),
+  desktops_disposed: row(503, "project"),
+  desktops_full: row(409, "project", "of", "max"),
+  display_lost: row(503),
   // registry
   capacity_exceeded: row(409),
   disk_failure: row(503),

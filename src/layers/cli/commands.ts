@@ -7,6 +7,7 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Ref from "effect/Ref"
+import { desktop } from "./desktopCommands.ts"
 import { commandOptions, executionFlags, supervisorFlag } from "./executionFlags.ts"
 import { provision, rebuild, recover, restart, start, stop } from "./lifecycleCommands.ts"
 import { node } from "./nodeCommands.ts"
@@ -125,6 +126,7 @@ export const holdfast = root.pipe(
     rebuild,
     recover,
     snapshot,
+    desktop,
     exec,
     status,
     operations,

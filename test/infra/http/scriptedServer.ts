@@ -24,10 +24,12 @@ import {
 import { Api, CurrentCaller, type ExecutionRequest } from "../../../src/infra/http/Api.ts"
 import { type ApiError, Conflict, NotFound } from "../../../src/infra/http/ApiErrors.ts"
 import { layerDecoded, layerLocalCaller } from "../../../src/infra/http/middleware.ts"
+import { desktopOfWeb, scriptedDesktop } from "./scriptedDesktop.ts"
 import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
 import {
   type CheckView,
   type DeletionView,
+  type DesktopView,
   type ExecutionLine,
   type ExecutionView,
   type HistoryView,
@@ -128,6 +130,7 @@ export interface Script {
   readonly operations: ReadonlyArray<OperationView>
   readonly leases: ReadonlyArray<ExecutionView>
   readonly history: (query: object) => HistoryView
+  readonly desktop: DesktopView
 }
 
 export const defaultScript: Script = {
@@ -148,7 +151,8 @@ export const defaultScript: Script = {
   supersede: Effect.succeed(operation({ state: "superseded", supersededBy: uuid(1) })),
   operations: [operation()],
   leases: [],
-  history: () => ({ metrics: [] })
+  history: () => ({ metrics: [] }),
+  desktop: desktopOfWeb
 }
 
 const known = (project: string): Effect.Effect<ProjectView, NotFound> =>
@@ -240,6 +244,7 @@ const handlers = (script: Script) =>
       })
     ),
     scriptedSnapshots,
+    scriptedDesktop(script.desktop, known),
     HttpApiBuilder.group(Api, "leases", (group) =>
       group.handleAll({
         list: ({ params }) => Effect.as(known(params.project), script.leases),

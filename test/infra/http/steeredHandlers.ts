@@ -17,6 +17,8 @@ import { RuntimeLog } from "../../../src/domain/history/RuntimeLog.ts"
 import { NodeId } from "../../../src/domain/Identity.ts"
 import { Identifiers } from "../../../src/domain/Identifiers.ts"
 import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
+import { Desktops } from "../../../src/domain/desktop/Desktops.ts"
+import { Displays } from "../../../src/domain/desktop/Displays.ts"
 import { HeldLeases } from "../../../src/domain/leases/HeldLeases.ts"
 import { LeaseAdmission } from "../../../src/domain/leases/LeaseAdmission.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
@@ -117,6 +119,8 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
       capacity,
       charges: Effect.succeed({ sandboxes: 1, cpuMillis: 1, memoryBytes: 1, snapshotBytes: 1 })
     }),
+    Desktops.layer,
+    unasked(Displays),
     Layer.mock(SystemChecks)({
       version: "0.1.0",
       node: uuid(3),
