@@ -182,13 +182,15 @@ const sweep = Effect.fnUntraced(function* (run: LeaseRun) {
   if (run.inventories.length === 0) return
   const inventory = run.random.pick(run.inventories)
   const isNewest = inventory === run.inventories.at(-1)
-  const by = run.random.pick(run.alive.filter(({ identity }) => identity.node === inventory.node))
+  const ofNode = run.alive.filter(({ identity }) => identity.node === inventory.node)
+  // Of another node nobody is known to be dead.
+  const by = run.random.pick(run.random.percent(80) ? ofNode : run.alive)
   const gone = [
     ...(yield* run.as(by)(sweepInventory(inventory.leases))),
     ...(yield* run.as(by)(sweepClaims(inventory.claims)))
   ]
   const foreseen = run.oracle.sweep(inventory.seen, by.written, {
-    isDead: (written) => run.dead.has(written),
+    isDead: (written) => run.dead.has(written) && by.identity.node === run.daemonOf(written).identity.node,
     isOver: ({ generation, project }) => !run.unknown.has(run.sandboxOf(project, generation))
   })
   assert.deepStrictEqual(sorted(gone.map((id) => run.names.get(id))), sorted(foreseen), "what is swept")
