@@ -137,6 +137,8 @@ export class Operation extends Schema.Class<Operation>("holdfast/Operation")({
   errorText: Schema.NullOr(Schema.String),
   /** Who superseded it: an account's id, or `system`; null unless it is superseded. Source: FC-22. */
   supersededBy: Schema.NullOr(Schema.String),
+  /** Who asked to take it back while its claimant's node was not seen: it is, once the claim comes back. Source: FC-06. */
+  supersedeAskedBy: Schema.NullOr(Schema.String),
   createdAtMillis: Schema.Int,
   claimedAtMillis: Schema.NullOr(Schema.Int),
   settledAtMillis: Schema.NullOr(Schema.Int)
