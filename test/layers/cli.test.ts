@@ -155,7 +155,7 @@ describe("holdfast", () => {
     )
   })
 
-  describe("project delete", () => {
+  describe("delete", () => {
     const recording = Effect.gen(function* () {
       const confirmed = yield* Ref.make<ReadonlyArray<string> | undefined>(undefined)
       const socket = yield* serveScript({
@@ -168,7 +168,7 @@ describe("holdfast", () => {
       Effect.gen(function* () {
         const { confirmed, socket } = yield* recording
         for (const flags of [[], ["--json"]]) {
-          const ran = yield* holdfast(["project", "delete", "web", ...flags, "--socket", socket], {
+          const ran = yield* holdfast(["delete", "web", ...flags, "--socket", socket], {
             stdin: "web\n"
           })
           assert.strictEqual(ran.exit, 2)
@@ -181,7 +181,7 @@ describe("holdfast", () => {
     it.live("SP-DEL-07 exactly the previewed paths are confirmed; paths and proofs are printed", () =>
       Effect.gen(function* () {
         const { confirmed, socket } = yield* recording
-        const ran = yield* holdfast(["project", "delete", "web", "--yes", "--socket", socket])
+        const ran = yield* holdfast(["delete", "web", "--yes", "--socket", socket])
         assert.strictEqual(ran.exit, 0)
         assert.deepStrictEqual(yield* Ref.get(confirmed), deletionOfWeb.confirmedPaths)
         assert.match(
@@ -200,7 +200,7 @@ describe("holdfast", () => {
       Effect.gen(function* () {
         const { confirmed, socket } = yield* recording
         const terminal = { stdinIsTerminal: true, stderrIsTerminal: true }
-        const args = ["project", "delete", "web", "--socket", socket]
+        const args = ["delete", "web", "--socket", socket]
         for (const stdin of ["y\n", "yes\n", "\n", "webb\n"]) {
           assert.strictEqual((yield* holdfast(args, { ...terminal, stdin })).exit, 1)
           assert.isUndefined(yield* Ref.get(confirmed))
@@ -219,7 +219,7 @@ describe("holdfast", () => {
           failureCode: "disk_failure"
         }
         const socket = yield* serveScript({ delete: () => Effect.succeed(pending) })
-        const ran = yield* holdfast(["project", "delete", "web", "--yes", "--socket", socket])
+        const ran = yield* holdfast(["delete", "web", "--yes", "--socket", socket])
         assert.deepStrictEqual([ran.exit, ran.stdout], [1, ""])
         assert.include(ran.stderr, "disk_failure")
       })
