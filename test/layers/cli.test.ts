@@ -139,7 +139,8 @@ describe("holdfast", () => {
               operation()
             )
         })
-        const provision = ["provision", "web", "--image", "host", "--memory-mib", "256", "--request-id", "k"]
+        const machine = ["--image", "host", "--memory-mib", "256", "--adopt-disk", "/srv/site"]
+        const provision = ["provision", "web", ...machine, "--request-id", "k"]
         yield* holdfast([...provision, "--expected-generation", "3", "--socket", socket])
         yield* holdfast(["stop", "web", "--socket", socket])
         yield* holdfast(["stop", "web", "--socket", socket])
@@ -148,7 +149,7 @@ describe("holdfast", () => {
           action: "provision",
           requestId: "k",
           expectedGeneration: 3,
-          parameters: { image: "host", memoryMebibytes: 256 }
+          parameters: { image: "host", memoryMebibytes: 256, adoptDisk: "/srv/site" }
         })
         assert.notStrictEqual(second!["requestId"], third!["requestId"])
       })

@@ -73,7 +73,9 @@ export const OperationParameters = Schema.Struct({
   cpuMillis: Schema.optionalKey(Schema.Int),
   memoryMebibytes: Schema.optionalKey(Schema.Int),
   processesMax: Schema.optionalKey(Schema.Int),
-  snapshot: Schema.optionalKey(SnapshotId)
+  snapshot: Schema.optionalKey(SnapshotId),
+  /** Host directory that becomes the workspace and stays the host's; administrators ask for it. Source: SP-DEL-07. */
+  adoptDisk: Schema.optionalKey(Schema.String)
 })
 export type OperationParameters = typeof OperationParameters.Type
 
@@ -87,7 +89,7 @@ export const machineParameterNames = [
 ] as const
 
 /** The fields of `OperationParameters`: two requests are the same when each is. */
-export const parameterNames = [...machineParameterNames, "snapshot"] as const
+export const parameterNames = [...machineParameterNames, "snapshot", "adoptDisk"] as const
 
 /** A request as its caller makes it. The initiator is not among it: it comes from the credentials. */
 export interface OperationRequest {

@@ -35,6 +35,9 @@ const enqueueOperation = `create function enqueue_operation(
     if p_account is not null then
       perform core.require_access(p_project, p_account, true);
     end if;
+    if p_parameters ? 'adoptDisk' then
+      perform core.require_administrator(p_project, p_account);
+    end if;
     -- The runtime's row is what two requests meet at: a provision makes it before it looks at anything else.
     loop
       select * into machine from runtimes where project_id = p_project for update;
