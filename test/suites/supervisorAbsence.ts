@@ -138,7 +138,14 @@ export const absenceCases = (it: GuestMethods, stateDirectory: string, guestsAtO
         expect(Files.statSync(Path.join(disk, "page")).uid).toBe(process.getuid?.())
         expect(Files.readFileSync(Path.join(disk, "file"), "utf8")).toBe("made\n")
         Files.symlinkSync(disk, Path.join(home, "link"))
-        for (const refused of [Path.join(home, "link"), stateDirectory, Path.dirname(stateDirectory), "/"]) {
+        Files.symlinkSync(home, Path.join(home, "way"))
+        for (const refused of [
+          Path.join(home, "link"),
+          Path.join(home, "way", "site"),
+          stateDirectory,
+          Path.dirname(stateDirectory),
+          "/"
+        ]) {
           expect(yield* Effect.flip(supervisor.start(makeSpec({ disk: refused })))).toMatchObject({
             code: "guest_spec_refused",
             field: "disk"
