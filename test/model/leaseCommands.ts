@@ -200,10 +200,13 @@ const sweep = Effect.fnUntraced(function* (run: LeaseRun) {
 /** Of somebody who was silent, mostly. */
 const takeOver = Effect.fnUntraced(function* (run: LeaseRun) {
   const { leases, seen } = run.inventories.at(-1) ?? { leases: [], seen: [] }
-  const found = leases.map((observed) => {
-    const name = run.names.get(observed.id)
-    return { observed, as: seen.find((each) => each.name === name)! }
-  })
+  // In the order of the names, since ids are drawn anew each time: a seed has to repeat its run.
+  const found = leases
+    .map((observed) => {
+      const name = run.names.get(observed.id)
+      return { observed, as: seen.find((each) => each.name === name)! }
+    })
+    .toSorted((one, other) => (one.as.name < other.as.name ? -1 : 1))
   const silent = found.filter((each) => each.as.isSilent)
   const from = silent.length > 0 && run.random.percent(70) ? silent : found
   if (from.length === 0) return
