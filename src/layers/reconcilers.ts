@@ -27,22 +27,10 @@ import { Registry } from "../domain/registry/Registry.ts"
 import { recoverRuntimes } from "../domain/operations/autoRecovery.ts"
 import { presenceLoop } from "../domain/runtimes/nodePresence.ts"
 import { reconcileRuntimes } from "../domain/runtimes/reconciliation.ts"
-import { allDone, reportSweep, type SweepCount } from "../domain/SweepReports.ts"
+import { allDone, nodeSweeps, reportSweep, type SweepCount } from "../domain/SweepReports.ts"
 import { samplingLoop } from "../domain/sampling/sampleLoop.ts"
 
 const forked = <E, R>(loop: Effect.Effect<unknown, E, R>) => Layer.effectDiscard(Effect.forkScoped(loop))
-
-/** Runs a pass every `reconcileIntervalMillis`, the first one at once; a failure is logged and costs one pass. */
-const everySweep = <A, E extends { readonly message: string }, R>(
-  name: string,
-  pass: Effect.Effect<A, E, R>
-) =>
-  pass.pipe(
-    Effect.catch((failure) =>
-      Effect.logWarning(`${name} failed and will be tried again: ${failure.message}`)
-    ),
-    Effect.repeat(Schedule.fixed(reconcileIntervalMillis))
-  )
 
 /** Claims queued operations as they are signalled; a database that is away is asked again. */
 const dispatcher = Effect.gen(function* () {
@@ -61,6 +49,8 @@ const reconciledCount = (reconciled: ReadonlyArray<Reconciled>): SweepCount => {
   return { attempted, done: attempted - failed, failed }
 }
 
+const sandboxes = reportSweep(nodeSweeps.sandboxes, Effect.map(reconcileSandboxes, reconciledCount))
+
 const recoverOwnAndDead = Effect.gen(function* () {
   const { own, stolen } = yield* recoverClaims()
   yield* (yield* Executions).giveBackUnheld(own)
@@ -75,7 +65,7 @@ export const sweep = Effect.gen(function* () {
   const { node } = yield* Registry
   const { isBusy } = yield* Executions
   yield* reportSweep("claims", recoverOwnAndDead)
-  const isSeen = yield* reportSweep("sandboxes", Effect.map(reconcileSandboxes, reconciledCount))
+  const isSeen = yield* sandboxes
   if (isSeen) yield* reportSweep("snapshots", sweepSnapshots(isBusy))
   if (isSeen && (yield* reportSweep("runtimes", Effect.map(reconcileRuntimes(isBusy), allDone)))) {
     yield* reportSweep("automatic recoveries", recoverRuntimes(node))
@@ -97,11 +87,13 @@ export const deletions = reportSweep("deletions", continueDeletions()).pipe(
 )
 
 /** The loops of a node that has nothing but its registry; `afterPass` follows every sweep that came to its end. */
-export const layerNode = (afterPass: Effect.Effect<void>) =>
-  Layer.mergeAll(
-    forked(everySweep("the reconcile sweep", Effect.andThen(reconcileSandboxes, afterPass))),
+export const layerNode = (afterPass: Effect.Effect<void>) => {
+  const pass = Effect.flatMap(sandboxes, (isSeen) => (isSeen ? afterPass : Effect.void))
+  return Layer.mergeAll(
+    forked(Effect.repeat(pass, Schedule.fixed(reconcileIntervalMillis))),
     forked(maintenanceLoop)
   )
+}
 
 /** Everything that goes on in a daemon beside its requests. */
 export const layer = (options: { readonly sampleIntervalMillis: number; readonly nodeName: string }) =>

@@ -40,11 +40,14 @@ export class AccessRefused extends Schema.TaggedError<AccessRefused>()("AccessRe
 export class HostAccounts extends Context.Service<
   HostAccounts,
   {
-    /** Re-checks, in the caller's transaction, that the account lives and may write to (or read) the Project. */
+    /**
+     * Re-checks, in the caller's transaction, that the account lives and may write to (or read) the Project; to
+     * administer it takes an administrator.
+     */
     readonly requireAccess: (
       caller: Caller,
       project: ProjectId,
-      access: "read" | "write"
+      access: "read" | "write" | "administer"
     ) => Effect.Effect<void, AccessRefused | StorageFailure | TransactionEnded, PluginTx>
   }
 >()("holdfast/domain/host/Accounts/HostAccounts") {}

@@ -14,6 +14,7 @@ import type { StorageFailure } from "../persistence/PluginDb.ts"
 import {
   type AdmissionRefusal,
   GenerationConflict,
+  InvalidParameters,
   OperationInProgress,
   ProjectDeletionRequired,
   RequestKeyConflict,
@@ -67,6 +68,10 @@ const startingActions: ReadonlyArray<OperationRequest["action"]> = [
   "recover"
 ]
 
+/** Whether the request takes a directory of the host's for its own workspace, which is more than writing. */
+export const isAdopting = ({ parameters }: Pick<OperationRequest, "parameters">): boolean =>
+  parameters.adoptDisk !== undefined
+
 /** All that is no row: a sensible request, the asker's account and initiator, a fresh id. Source: SP-TX-10. */
 export const prepareOperation = Effect.fnUntraced(function* (asker: Asker, request: OperationRequest) {
   if (request.action === "delete") {
@@ -75,6 +80,12 @@ export const prepareOperation = Effect.fnUntraced(function* (asker: Asker, reque
   const invalid = findInvalidParameter(request)
   if (invalid !== null) {
     return yield* invalid
+  }
+  if (isAdopting(request) && (asker === "system" || !asker.administrator)) {
+    return yield* new InvalidParameters({
+      field: "adoptDisk",
+      why: "is for administrators of the host: leave it out for a disk of the project's own"
+    })
   }
   const identifiers = yield* Identifiers.Identifiers
   const prepared: PreparedOperation = {

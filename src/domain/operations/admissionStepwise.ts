@@ -13,7 +13,8 @@ import {
   alertRefusedStart,
   announceAdmission,
   type Asker,
-  prepareOperation
+  prepareOperation,
+  isAdopting
 } from "./admission.ts"
 import { type Admission, decideAdmission } from "./admissionDecision.ts"
 import type { Operation, OperationRequest } from "./Operation.ts"
@@ -74,7 +75,7 @@ const steps = Effect.fnUntraced(function* (
   const { project } = prepared
   yield* projects.requireActive(project)
   if (asker !== "system") {
-    yield* accounts.requireAccess(asker, project, "write")
+    yield* accounts.requireAccess(asker, project, isAdopting(prepared) ? "administer" : "write")
   }
   const made = prepared.action === "provision" && (yield* store.createIfMissing(project))
   const runtime = yield* store.runtime(project)

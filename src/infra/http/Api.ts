@@ -167,7 +167,10 @@ class OperationsGroup extends HttpApiGroup.make("operations").add(
     success: Schema.Array(OperationView)
   }),
   HttpApiEndpoint.get("get", "/operations/:id", { params: { id: OperationId }, success: OperationView }),
-  /** Takes a queued operation back; one that is superseded already is answered as it is. Source: FC-06. */
+  /**
+   * Takes a queued operation back; one that is superseded already is answered as it is. One that is claimed by a node
+   * that is not seen is answered with the mark, and superseded once its claim comes back. Source: FC-06.
+   */
   HttpApiEndpoint.post("supersede", "/operations/:id/supersede", {
     params: { id: OperationId },
     success: OperationView

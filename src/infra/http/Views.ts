@@ -97,6 +97,8 @@ export const OperationView = Schema.Struct({
   error: Schema.NullOr(Schema.Struct({ code: Schema.String, message: Schema.String })),
   /** Id of the account that superseded it, or `system`. Source: FC-22. */
   supersededBy: Schema.NullOr(Schema.String),
+  /** Id of the account that asked to take it back while the node of its claim was not seen. Source: FC-06. */
+  supersedeAskedBy: Schema.NullOr(Schema.String),
   createdAtMillis: Schema.Int,
   settledAtMillis: Schema.NullOr(Schema.Int)
 })

@@ -74,6 +74,7 @@ export const operationView = (
   error:
     operation.errorCode === null ? null : { code: operation.errorCode, message: operation.errorText ?? "" },
   supersededBy: operation.supersededBy,
+  supersedeAskedBy: operation.supersedeAskedBy,
   createdAtMillis: operation.createdAtMillis,
   settledAtMillis: operation.settledAtMillis
 })

@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { claimsBetweenFullWalksMax, claimSupersededMax } from "../../domain/Bounds.ts"
+import { claimsBetweenFullWalksMax, claimSupersededMax, nodeUnseenSeconds } from "../../domain/Bounds.ts"
 import type { AccessRefused } from "../../domain/host/Accounts.ts"
 import { ProjectNotActive } from "../../domain/host/Projects.ts"
 import { Generation, type ProcessIdentity } from "../../domain/Identity.ts"
@@ -18,6 +18,7 @@ import {
   supersededByDeletion,
   supersededByRequest,
   supersededByUser,
+  supersededOnceSeen,
   type TakenBack
 } from "../../domain/operations/OperationStore.ts"
 import { PluginDb, PluginTx, type SqlRow, type StorageFailure } from "../../domain/persistence/PluginDb.ts"
@@ -81,7 +82,8 @@ const enqueuedOf = (rows: ReadonlyArray<SqlRow>): Enqueued => {
   }
 }
 
-const claimText = "select * from claim_operation($1::text, $2::uuid, $3::bigint, $4::int, $5::text, $6::text)"
+const claimText = `select * from claim_operation(
+  $1::text, $2::uuid, $3::bigint, $4::int, $5::text, $6::text, $7::text, $8::text)`
 
 const claimedOf = (rows: ReadonlyArray<SqlRow>): Claimed => {
   const operations = rows.map(operationOf)
@@ -110,7 +112,9 @@ const makeClaimNext = (db: PluginDb["Service"]): OperationStore["Service"]["clai
           lowest,
           claimSupersededMax,
           supersededByDeletion.code,
-          supersededByDeletion.text
+          supersededByDeletion.text,
+          supersededOnceSeen.code,
+          supersededOnceSeen.text
         ]
       })
       .pipe(Effect.map(claimedOf))
@@ -131,7 +135,7 @@ const makeClaimNext = (db: PluginDb["Service"]): OperationStore["Service"]["clai
 
 const takenBackOf = (row: SqlRow): TakenBack => {
   const { outcome } = row
-  if (outcome === "superseded" || outcome === "repeated" || outcome === "refused") {
+  if (outcome === "superseded" || outcome === "asked" || outcome === "repeated" || outcome === "refused") {
     return { outcome, operation: operationOf(row) }
   }
   throw new Error("supersede_operation answered an outcome that this version does not know")
@@ -143,8 +147,8 @@ const takeBack =
     db
       .query({
         operation: "OperationStore.takeBack",
-        text: "select s.outcome, (s.operation).* from supersede_operation($1::uuid, $2::uuid, $3::text, $4::text) s",
-        parameters: [id, caller.account, supersededByUser.code, supersededByUser.text]
+        text: "select s.outcome, (s.operation).* from supersede_operation($1::uuid, $2::uuid, $3::text, $4::text, $5::int) s",
+        parameters: [id, caller.account, supersededByUser.code, supersededByUser.text, nodeUnseenSeconds]
       })
       .pipe(
         Effect.map((rows) => firstOf(rows, takenBackOf)),

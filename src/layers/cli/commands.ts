@@ -37,6 +37,11 @@ const list = Command.make("list", {}, () =>
   )
 ).pipe(Command.withDescription("List the Projects"))
 
+const project = Command.make("project").pipe(
+  Command.withDescription("Create and list Projects"),
+  Command.withSubcommands([create, list])
+)
+
 const remove = Command.make(
   "delete",
   {
@@ -56,11 +61,6 @@ const remove = Command.make(
     )
 ).pipe(
   Command.withDescription("Delete a Project: show every path, ask, remove, and print every proof of absence")
-)
-
-const project = Command.make("project").pipe(
-  Command.withDescription("Create, list and delete Projects"),
-  Command.withSubcommands([create, list, remove])
 )
 
 const exec = Command.make("exec", { project: projectArgument, ...executionFlags }, (flags) =>
@@ -125,6 +125,7 @@ export const holdfast = root.pipe(
     restart,
     rebuild,
     recover,
+    remove,
     snapshot,
     desktop,
     exec,

@@ -76,6 +76,7 @@ export const operation = (fields: Partial<OperationView> = {}): OperationView =>
   result: null,
   error: null,
   supersededBy: null,
+  supersedeAskedBy: null,
   createdAtMillis: 1_000,
   settledAtMillis: 2_000,
   ...fields

@@ -167,7 +167,8 @@ export const provisioned = (project: ProjectId, observed = "running", generation
   Effect.gen(function* () {
     const recipe = recipeOf(generation)
     yield* rows(
-      `with node as (insert into nodes (id, name) values ($3::uuid, 'here') on conflict do nothing)
+      `with node as (insert into nodes (id, name) values ($3::uuid, 'here')
+          on conflict (id) do update set last_seen_at = now())
         insert into runtimes (project_id, generation, node_id, sandbox_id, observed, recipe)
         values ($1::bigint, $2::bigint, $3::uuid, $4::text, $5::text, $6::text::jsonb)`,
       [project, generation, nodeHere, recipe.sandbox, observed, JSON.stringify({ ...recipe })]

@@ -5,7 +5,8 @@
  *     tenants 1─n accounts n─n projects (memberships: account × Project, role)
  *     projects 1─1 project_deletions   no foreign key: the record outlives its Project
  *     require_active_project(id)       the host's admission guard, called inside a plugin's transaction
- *     require_access, require_owner    the account again, in the transaction that acts for it
+ *     require_access, require_owner,
+ *     require_administrator            the account again, in the transaction that acts for it
  *     require_room()                   trigger: a table, or what it holds for one owner, stays below its bound
  *
  * A guard of ours raises SQLSTATE class HF: HF001 the Project is not active, HF002 the account has no access, HF003
@@ -118,6 +119,15 @@ const statements = (): ReadonlyArray<string> => [
         and (a.administrator or (m.role is not null and (not writing or m.role <> 'viewer')));
     if not found then
       raise exception 'the account has no access to the project' using errcode = 'HF002';
+    end if;
+  end $$`,
+  // Whoever hands a directory of the host to a Project is an administrator of its tenant.
+  `create function core.require_administrator(wanted bigint, caller uuid) returns void language plpgsql as $$
+  begin
+    perform 1 from core.accounts a join core.projects p on p.id = wanted and p.tenant_id = a.tenant_id
+      where a.id = caller and not a.disabled and a.administrator;
+    if not found then
+      raise exception 'the account is no administrator' using errcode = 'HF002';
     end if;
   end $$`,
   // Deleting takes more than writing: an administrator, or an owner of the Project.

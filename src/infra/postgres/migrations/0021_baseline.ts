@@ -76,6 +76,7 @@ const statements = (): ReadonlyArray<string> => [
     error_code text,
     error_text text,
     superseded_by text,
+    supersede_asked_by text,
     created_at timestamptz(3) not null default now(),
     claimed_at timestamptz(3),
     settled_at timestamptz(3),
