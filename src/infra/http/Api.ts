@@ -23,6 +23,8 @@ import type { Caller } from "../../domain/host/Accounts.ts"
 import { nameFault } from "../../domain/host/ProjectStore.ts"
 import { Generation, LeaseId, OperationId, ProjectId, RequestKey, SnapshotId } from "../../domain/Identity.ts"
 import { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
+import { RepositoryName } from "../../domain/leases/RepositoryClaim.ts"
+import { BranchName, StartPoint, WorktreeName } from "../../domain/worktrees/Worktree.ts"
 import { apiErrors } from "./ApiErrors.ts"
 import {
   DeletionPreviewView,
@@ -36,7 +38,8 @@ import {
   OperationWhyView,
   ProjectView,
   SnapshotView,
-  StatusView
+  StatusView,
+  WorktreeView
 } from "./Views.ts"
 
 /** The verified caller of the request that this fiber serves. Provided by the `Identified` middleware only. */
@@ -88,6 +91,16 @@ export const SnapshotRequest = Schema.Struct({
   expectedGeneration: Schema.optionalKey(Generation)
 })
 export type SnapshotRequest = typeof SnapshotRequest.Type
+
+/** A worktree of the repository at a path below the workspace; a branch that is left out has the worktree's name. */
+export const WorktreeRequest = Schema.Struct({
+  repository: RepositoryName,
+  name: WorktreeName,
+  branch: Schema.optionalKey(BranchName),
+  /** Where a branch that is not there yet begins; the repository's HEAD when left out. */
+  startPoint: Schema.optionalKey(StartPoint)
+})
+export type WorktreeRequest = typeof WorktreeRequest.Type
 
 export const ExecutionRequest = Schema.Struct({
   argv: Schema.NonEmptyArray(boundedText(argvItemBytesMax, "an argument")).check(
@@ -218,6 +231,25 @@ class SnapshotsGroup extends HttpApiGroup.make("snapshots").add(
   })
 ) {}
 
+class WorktreesGroup extends HttpApiGroup.make("worktrees").add(
+  HttpApiEndpoint.get("list", "/projects/:project/worktrees", {
+    params: inProject,
+    success: Schema.Array(WorktreeView)
+  }),
+  /** Makes one in the Project's guest; it is there when this answers. Whoever hangs up has it taken back. */
+  HttpApiEndpoint.post("create", "/projects/:project/worktrees", {
+    params: inProject,
+    payload: WorktreeRequest,
+    success: WorktreeView.pipe(HttpApiSchema.status(201))
+  }),
+  /** Removes one with its tree; the branch stays. By force also what is nowhere else, and what git has locked. */
+  HttpApiEndpoint.delete("remove", "/projects/:project/worktrees/:name", {
+    params: { ...inProject, name: WorktreeName },
+    query: { force: Schema.optionalKey(Schema.Literals(["true", "false"])) },
+    success: HttpApiSchema.NoContent
+  })
+) {}
+
 class LeasesGroup extends HttpApiGroup.make("leases").add(
   /** What runs inside the Project's guest now, the oldest first. */
   HttpApiEndpoint.get("list", "/projects/:project/leases", {
@@ -232,7 +264,15 @@ class LeasesGroup extends HttpApiGroup.make("leases").add(
 ) {}
 
 export class Api extends HttpApi.make("holdfast")
-  .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup, SnapshotsGroup, LeasesGroup)
+  .add(
+    SystemGroup,
+    ProjectsGroup,
+    OperationsGroup,
+    ExecutionsGroup,
+    SnapshotsGroup,
+    WorktreesGroup,
+    LeasesGroup
+  )
   .middleware(Identified)
   .middleware(Decoded)
   .annotate(HttpApi.ParseOptions, { onExcessProperty: "error", errors: "all" })

@@ -13,6 +13,7 @@ import { node } from "./nodeCommands.ts"
 import { history, leases, operations } from "./operationCommands.ts"
 import { registry } from "./registryCommands.ts"
 import { snapshot } from "./snapshotCommands.ts"
+import { worktree } from "./worktreeCommands.ts"
 import { ExitStatus, load, projectArgument, root, running, undefinedOr } from "./root.ts"
 
 const create = Command.make(
@@ -125,6 +126,7 @@ export const holdfast = root.pipe(
     rebuild,
     recover,
     snapshot,
+    worktree,
     exec,
     status,
     operations,

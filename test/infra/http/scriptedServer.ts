@@ -24,6 +24,7 @@ import {
 import { Api, CurrentCaller, type ExecutionRequest } from "../../../src/infra/http/Api.ts"
 import { type ApiError, Conflict, NotFound } from "../../../src/infra/http/ApiErrors.ts"
 import { layerDecoded, layerLocalCaller } from "../../../src/infra/http/middleware.ts"
+import { scriptedWorktrees } from "./scriptedWorktrees.ts"
 import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
 import {
   type CheckView,
@@ -240,6 +241,7 @@ const handlers = (script: Script) =>
       })
     ),
     scriptedSnapshots,
+    scriptedWorktrees((project) => Effect.asVoid(known(project))),
     HttpApiBuilder.group(Api, "leases", (group) =>
       group.handleAll({
         list: ({ params }) => Effect.as(known(params.project), script.leases),

@@ -20,6 +20,7 @@ import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
 import { HeldLeases } from "../../../src/domain/leases/HeldLeases.ts"
 import { LeaseAdmission } from "../../../src/domain/leases/LeaseAdmission.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
+import { RepositoryClaims } from "../../../src/domain/leases/RepositoryClaims.ts"
 import { OperationAlerts } from "../../../src/domain/operations/admission.ts"
 import { OperationEvents } from "../../../src/domain/operations/OperationEvents.ts"
 import { OperationRows, OperationStore } from "../../../src/domain/operations/OperationStore.ts"
@@ -30,6 +31,7 @@ import { WorkspaceCopies } from "../../../src/domain/runtimes/WorkspaceCopies.ts
 import { LaunchCredentials } from "../../../src/domain/host/LaunchCredentials.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { SampleTargets } from "../../../src/domain/sampling/SampleStore.ts"
+import { WorktreeRows } from "../../../src/domain/worktrees/WorktreeRows.ts"
 import { layerRoutes } from "../../../src/infra/http/handlers.ts"
 import { layerLocalCaller } from "../../../src/infra/http/middleware.ts"
 import { SystemChecks } from "../../../src/infra/http/SystemChecks.ts"
@@ -132,6 +134,8 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
     unasked(RuntimeStore),
     unasked(LaunchCredentials),
     unasked(SnapshotRows),
+    unasked(RepositoryClaims),
+    unasked(WorktreeRows),
     unasked(WorkspaceCopies),
     unasked(HostAccounts),
     unasked(HostProjects),
