@@ -1,157 +1,151 @@
 /**
- * Worktrees of a daemon as a process, with real guests and real git: parallel ones are made one after the other, and what
- * a cancelled or killed one has left half made is taken back, by whoever comes next or by the sweep.
+ * Worktrees of a daemon as a process, with real guests and real git: parallel ones are made one after the other, one that
+ * is cancelled half way is taken back, and each goes as it should.
  */
-import * as PgConnection from "@effect/sql-pg/PgConnection"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
-import { RequestKey } from "../../src/domain/Identity.ts"
 import { RepositoryName } from "../../src/domain/leases/RepositoryClaim.ts"
-import { BranchName, WorktreeName } from "../../src/domain/worktrees/Worktree.ts"
-import type { ApiClient } from "../../src/infra/http/apiClient.ts"
-import { isApiError } from "../../src/infra/http/ApiErrors.ts"
-import type { OperationView } from "../../src/infra/http/Views.ts"
-import { awaitReady, makePlace, type Place, startDaemon } from "../support/daemonProcess.ts"
-import { outcomeOf } from "../support/executionOutcome.ts"
-
-type Client = ApiClient["Service"]
-
-const testMillisMax = 180_000
-const pollMillis = 25
-const project = "web"
-const params = { project }
-const repository = RepositoryName.make("code/app")
-const named = (name: string) => WorktreeName.make(name)
-
-const succeeded = (client: Client, asked: Effect.Effect<OperationView, unknown>) =>
-  Effect.gen(function* () {
-    const { id } = yield* asked
-    const done = yield* client.operations.get({ params: { id } }).pipe(
-      Effect.repeat({
-        until: ({ state }) => state !== "queued" && state !== "claimed",
-        schedule: Schedule.spaced(pollMillis)
-      }),
-      Effect.timeout(testMillisMax / 4)
-    )
-    assert.strictEqual(done.state, "succeeded", done.error?.message ?? "")
-  })
-
-let requests = 0
-const ask = (client: Client, action: "provision" | "start" | "stop" | "rebuild") =>
-  succeeded(
-    client,
-    client.operations.request({
-      params,
-      payload: {
-        action,
-        requestId: RequestKey.make(`${action}-${(requests += 1)}`),
-        ...(action === "provision" ? { parameters: { cpuMillis: 1_000, memoryMebibytes: 256 } } : {})
-      }
-    })
-  )
-
-const run = (client: Client, script: string) =>
-  client.executions.run({ params, payload: { argv: ["/bin/sh", "-c", script], environment: {} } }).pipe(
-    Effect.flatMap(outcomeOf),
-    Effect.map(({ text }) => text)
-  )
-
-/**
- * A repository whose checkout stands still while `hold` is there: a filter, which git runs for each file, waits for its
- * end. So a making is half way for as long as a test likes.
- */
-const seed = `set -e
-cd /workspace; mkdir -p code/app; cd code/app
-git init -q -b main
-git config user.email a@b; git config user.name a
-for i in 1 2 3 4 5 6 7 8; do echo $i >file$i; done
-echo 'file5 filter=hold' >.gitattributes
-git add .; git commit -qm one
-git config filter.hold.smudge 'touch /workspace/reached; while [ -e /workspace/hold ]; do sleep 0.02; done; cat'
-`
-
-const provisioned = Effect.fnUntraced(function* (client: Client) {
-  yield* client.projects.create({ payload: { name: project } })
-  yield* ask(client, "provision")
-  yield* run(client, seed)
-})
-
-const create = (client: Client, name: string, branch?: string) =>
-  client.worktrees.create({
-    params,
-    payload: {
-      repository,
-      name: named(name),
-      ...(branch === undefined ? {} : { branch: BranchName.make(branch) })
-    }
-  })
-
-const codeOf = <A, E, R>(call: Effect.Effect<A, E, R>) =>
-  Effect.map(Effect.flip(call), (error) => (isApiError(error) ? error.code : String(error)))
-
-const remove = (client: Client, name: string, force = false) =>
-  client.worktrees.remove({ params: { project, name: named(name) }, query: force ? { force: "true" } : {} })
-
-const list = (client: Client) =>
-  Effect.map(client.worktrees.list({ params }), (all) => all.map(({ name, state }) => `${name} ${state}`))
-
-/** What git says of its worktrees and branches, and what lies where they are. */
-const inGuest = (client: Client) =>
-  Effect.map(
-    run(
-      client,
-      `cd /workspace/code/app && git worktree list --porcelain | sed -n 's/^worktree //p' | sed 1d
-      echo --; git for-each-ref --format='%(refname:short)' refs/heads; echo --; ls -A /workspace/.worktrees .git/worktrees 2>/dev/null | grep -v : | sort -u | grep .`
-    ),
-    (text) =>
-      text
-        .trim()
-        .split(/\s*--\s*/)
-        .map((part) => part.split(/\s+/).filter(Boolean))
-  )
-
-const holding = (client: Client) => run(client, "rm -f /workspace/reached; touch /workspace/hold")
-const letGo = (client: Client) => run(client, "rm -f /workspace/hold")
-const untilReached = (client: Client) =>
-  run(client, "while [ ! -e /workspace/reached ]; do sleep 0.02; done; echo here")
-
-const onDatabase = ({ databaseUrl }: Place, text: string) =>
-  Effect.scoped(
-    Effect.flatMap(PgConnection.make({ url: Redacted.make(databaseUrl) }), (connection) =>
-      connection.query(text, [], false)
-    )
-  )
-
-const untilNothingIsLeft = (client: Client) =>
-  list(client).pipe(
-    Effect.repeat({ until: (all) => all.length === 0, schedule: Schedule.spaced(pollMillis) }),
-    Effect.timeout(testMillisMax / 4)
-  )
+import { BranchName } from "../../src/domain/worktrees/Worktree.ts"
+import { awaitReady, makePlace, startDaemon } from "../support/daemonProcess.ts"
+import {
+  codeOf,
+  create,
+  holding,
+  inGuest,
+  letGo,
+  list,
+  named,
+  onDatabase,
+  params,
+  provisioned,
+  remove,
+  run,
+  testMillisMax,
+  untilReached
+} from "./worktreeScene.ts"
 
 describe("daemon, worktrees", () => {
   it.live(
-    "SP-ADM-05 SP-LEASE-02 eight worktrees of one repository are made at once, and each is whole",
+    "SP-ADM-05 SP-LEASE-02 eight worktrees of one repository are asked for at once, and git makes one at a time",
     () =>
       Effect.gen(function* () {
         const place = yield* makePlace
         const client = yield* awaitReady(place, yield* startDaemon(place))
         yield* provisioned(client)
+        yield* run(
+          client,
+          `cd /workspace/code/app && git config filter.hold.smudge '
+            mkdir /workspace/inside || touch /workspace/overlapped; git --version >&2; rmdir /workspace/inside; cat'`
+        )
         const names = Array.from({ length: 8 }, (_, index) => `task-${index}`)
         const made = yield* Effect.forEach(names, (name) => create(client, name), { concurrency: 8 })
         assert.deepStrictEqual(
           made.map(({ path, state }) => [path, state]),
           names.map((name) => [`/workspace/.worktrees/${name}`, "ready"])
         )
+        const [trees, ...others] = yield* inGuest(client)
+        assert.sameMembers(
+          [...(trees ?? [])],
+          names.map((name) => `/workspace/.worktrees/${name}`)
+        )
+        assert.deepStrictEqual(others, [["main", ...names], names])
+        const clean = `for t in /workspace/.worktrees/*; do git -C $t status --porcelain; cat $t/file8; done | wc -l
+          ls /workspace`
+        assert.deepStrictEqual((yield* run(client, clean)).trim().split(/\s+/), ["8", "code"])
+        const leases = yield* onDatabase(
+          place,
+          `select 1 from plugin_sandbox.repository_claims union all select 1 from plugin_sandbox.execution_leases`
+        )
+        assert.lengthOf(leases.rows, 0)
+      }).pipe(Effect.scoped),
+    testMillisMax
+  )
+
+  it.live(
+    "a worktree goes when it is clean, by force when it is not, and when its directory is gone; its branch stays",
+    () =>
+      Effect.gen(function* () {
+        const place = yield* makePlace
+        const client = yield* awaitReady(place, yield* startDaemon(place))
+        yield* provisioned(client)
+        for (const name of ["clean", "dirty", "locked", "gone", "pruned", "homeless"])
+          yield* create(client, name)
+        yield* run(
+          client,
+          `cd /workspace/.worktrees; echo mine >dirty/new; git -C locked worktree lock ../locked
+          rm -rf gone pruned; git -C clean worktree prune; ln -s code/app /workspace/link; mkdir taken`
+        )
+        yield* remove(client, "clean")
+        yield* remove(client, "gone")
+        yield* remove(client, "pruned")
+        assert.strictEqual(yield* codeOf(remove(client, "dirty")), "worktree_dirty")
+        assert.strictEqual(yield* codeOf(remove(client, "locked")), "worktree_locked")
+        assert.strictEqual(yield* run(client, "cat /workspace/.worktrees/dirty/new"), "mine")
+        assert.deepStrictEqual(yield* list(client), ["dirty ready", "locked ready", "homeless ready"])
+        yield* remove(client, "dirty", true)
+        yield* remove(client, "locked", true)
+        assert.strictEqual(yield* codeOf(remove(client, "dirty", true)), "worktree_not_found")
         assert.deepStrictEqual(yield* inGuest(client), [
-          names.map((name) => `/workspace/.worktrees/${name}`),
-          ["main", ...names],
-          names
+          ["/workspace/.worktrees/homeless"],
+          ["clean", "dirty", "gone", "homeless", "locked", "main", "pruned"],
+          ["homeless", "taken"]
         ])
-        const clean = `for t in /workspace/.worktrees/*; do git -C $t status --porcelain; cat $t/file8; done | wc -l`
-        assert.strictEqual((yield* run(client, clean)).trim(), "8")
+
+        const from = (where: string, name: string, more: object = {}) =>
+          codeOf(
+            client.worktrees.create({
+              params,
+              payload: { repository: RepositoryName.make(where), name: named(name), ...more }
+            })
+          )
+        const refusals = [
+          [from("code/app", "homeless"), "worktree_exists"],
+          [from("code/app", "taken"), "worktree_path_taken"],
+          [from("code/app", "x", { branch: BranchName.make("homeless") }), "branch_in_use"],
+          [from("code/app", "x", { branch: BranchName.make("clean"), startPoint: "HEAD" }), "branch_exists"],
+          [from("code/app", "x", { startPoint: "nowhere" }), "start_point_not_found"],
+          [from("code", "x"), "repository_not_found"],
+          [from("link", "x"), "repository_not_found"],
+          [from(".worktrees/homeless", "x"), "repository_not_found"]
+        ] as const
+        for (const [asked, code] of refusals) assert.strictEqual(yield* asked, code)
+        assert.deepStrictEqual(yield* list(client), ["homeless ready"])
+
+        yield* run(client, "rm -rf /workspace/code")
+        assert.strictEqual(yield* codeOf(remove(client, "homeless")), "repository_not_found")
+        yield* remove(client, "homeless", true)
+        assert.strictEqual((yield* run(client, "ls /workspace/.worktrees")).trim(), "taken")
+      }).pipe(Effect.scoped),
+    testMillisMax
+  )
+
+  it.live(
+    "SP-ADM-05 a making that is cancelled half way is taken back with its branch, and never with one that was there",
+    () =>
+      Effect.gen(function* () {
+        const place = yield* makePlace
+        const client = yield* awaitReady(place, yield* startDaemon(place))
+        yield* provisioned(client)
+        yield* run(client, "cd /workspace/code/app && git branch kept")
+        for (const branch of ["task", "kept"]) {
+          yield* holding(client)
+          const making = yield* Effect.forkScoped(codeOf(create(client, "task", branch)))
+          yield* untilReached(client)
+          assert.deepStrictEqual(yield* list(client), ["task creating"])
+          const asked = yield* client.leases.cancel({ params })
+          assert.include(
+            asked.map(({ label }) => label),
+            "git"
+          )
+          assert.strictEqual(yield* Fiber.join(making), "lease_lost")
+          assert.deepStrictEqual(yield* list(client), [])
+          assert.deepStrictEqual(yield* inGuest(client), [[], ["kept", "main"], []])
+          yield* letGo(client)
+          assert.strictEqual((yield* create(client, "task", branch)).state, "ready")
+          yield* remove(client, "task")
+          yield* run(client, "cd /workspace/code/app && git branch -D task; true")
+        }
       }).pipe(Effect.scoped),
     testMillisMax
   )

@@ -49,6 +49,8 @@ export class Worktree extends Schema.Class<Worktree>("holdfast/Worktree")({
   repository: RepositoryName,
   name: WorktreeName,
   branch: BranchName,
+  /** Whether git may have begun, so that what lies at its place is this worktree's: before, nothing of it is removed. */
+  isBegun: Schema.Boolean,
   /** The commit at which its making makes the branch; null: the branch was there before, or has come to stay. */
   branchBase: Schema.NullOr(Schema.String),
   state: WorktreeState,

@@ -44,8 +44,11 @@ export class WorktreeRows extends Context.Service<
         "project" | "repository" | "name" | "branch" | "generation" | "claim" | "account"
       >
     ) => Effect.Effect<Worktree | "worktree_exists" | "worktrees_full", RowsError>
-    /** Notes the commit at which the branch is about to be made, or that it is not made after all. */
-    readonly noteBranch: (seen: Seen, base: string | null) => Effect.Effect<boolean, RowsError>
+    /** Notes what git is about to make, before it does, or what it has not made after all. */
+    readonly noteMaking: (
+      seen: Seen,
+      making: Pick<Worktree, "isBegun" | "branchBase">
+    ) => Effect.Effect<boolean, RowsError>
     /** It is made, and its branch has come to stay. */
     readonly markReady: (seen: Seen) => Effect.Effect<Option.Option<Worktree>, RowsError>
     /** From now on the worktree goes; none unless it was ready. */
@@ -56,7 +59,7 @@ export class WorktreeRows extends Context.Service<
     ) => Effect.Effect<Option.Option<Worktree>, RowsError>
     /**
      * Takes over what another holder has left unfinished, one that was being made as one that goes; none when somebody
-     * was faster.
+     * was faster, and for one whose claim of the repository is not there any more.
      */
     readonly takeOver: (
       seen: Seen,

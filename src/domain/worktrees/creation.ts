@@ -9,7 +9,7 @@ import type { Caller } from "../host/Accounts.ts"
 import type { ProjectId } from "../Identity.ts"
 import { LeaseLost } from "../leases/Lease.ts"
 import type { RepositoryName } from "../leases/RepositoryClaim.ts"
-import { addScript, branchNotMadeCode, lookScript, refusalOfExit } from "./gitScripts.ts"
+import { addScript, branchNotMadeCode, lookScript, placeNotMadeCode, refusalOfExit } from "./gitScripts.ts"
 import { finishLeftovers, wordsOf } from "./removal.ts"
 import { type RepositoryWork, type RunScript, underLease, workOnRepository } from "./repositoryWork.ts"
 import { type BranchName, refuseWorktree, type Worktree, type WorktreeName } from "./Worktree.ts"
@@ -28,23 +28,25 @@ export interface WorktreeRequest {
 /** Another one has the repository by now, or the machine was replaced: what was done here is his to take back. */
 const notOurs = (worktree: Worktree) => new LeaseLost({ lease: worktree.claim, reason: "successor" })
 
-/** Before git makes the branch it is durable at which commit; so only a branch of our making is ever taken back. */
+/**
+ * Before git begins it is durable that the place was free and at which commit the branch is made: so only a tree and a
+ * branch of our making are ever taken back.
+ */
 const make = Effect.fnUntraced(function* (
   worktree: Worktree,
   { run, startPoint }: { readonly run: RunScript; readonly startPoint: string | null }
 ) {
   const rows = yield* WorktreeRows
-  const looked = yield* run(lookScript, wordsOf(worktree, startPoint))
+  const looked = yield* run("look", lookScript, wordsOf(worktree, startPoint))
   const obstacle = refusalOfExit(looked.exitCode)
   if (obstacle !== null) return yield* refuseWorktree(worktree, obstacle)
-  const base = looked.output === "" ? null : looked.output
-  if (base !== null && !(yield* rows.noteBranch(worktree, base))) return yield* notOurs(worktree)
-  const added = yield* run(addScript, wordsOf(worktree, base))
-  if (added.exitCode === branchNotMadeCode) {
-    yield* rows.noteBranch(worktree, null)
-    return yield* refuseWorktree(worktree, "worktree_failed")
+  const branchBase = looked.output === "" ? null : looked.output
+  if (!(yield* rows.noteMaking(worktree, { isBegun: true, branchBase }))) return yield* notOurs(worktree)
+  const { exitCode } = yield* run("add", addScript, wordsOf(worktree, branchBase))
+  if (exitCode === placeNotMadeCode || exitCode === branchNotMadeCode) {
+    yield* rows.noteMaking(worktree, { isBegun: exitCode === branchNotMadeCode, branchBase: null })
   }
-  const refusal = refusalOfExit(added.exitCode)
+  const refusal = refusalOfExit(exitCode)
   if (refusal !== null) return yield* refuseWorktree(worktree, refusal)
   const ready = yield* rows.markReady(worktree)
   return yield* Option.isSome(ready) ? Effect.succeed(ready.value) : Effect.fail(notOurs(worktree))

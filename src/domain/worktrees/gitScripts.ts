@@ -19,7 +19,8 @@ const codes: Readonly<Record<number, WorktreeRefusalCode>> = {
   47: "worktree_locked"
 }
 
-/** Exit code of `addScript`: the branch was not made, since one of that name has come meanwhile. */
+/** Exit codes of `addScript`: its place, or its branch, has come to be somebody else's meanwhile, and was not made. */
+export const placeNotMadeCode = 42
 export const branchNotMadeCode = 48
 
 /** What the exit code of a script means; null where it has done its work. */
@@ -69,9 +70,10 @@ else
 fi
 `
 
-/** Makes the branch where a commit is given, then the worktree. */
+/** Makes the worktree's place, which nobody else can have made then, its branch where a commit is given, and itself. */
 export const addScript = `${prelude}
 enter || exit 40
+mkdir -p "\${tree%/*}" && mkdir "$tree" 2>/dev/null || exit ${placeNotMadeCode}
 if [ -n "$commit" ]; then
   git branch --no-track "$branch" "$commit" >/dev/null 2>&1 || exit ${branchNotMadeCode}
 fi

@@ -45,12 +45,15 @@ const keepIt = Effect.fnUntraced(function* (worktree: Worktree, code: WorktreeRe
 const carryOut = Effect.fnUntraced(function* (worktree: Worktree, run: RunScript) {
   const rows = yield* WorktreeRows
   if (!worktree.isDisposable) {
-    const refusal = refusalOfExit((yield* run(checkScript, wordsOf(worktree, null))).exitCode)
+    const refusal = refusalOfExit((yield* run("check", checkScript, wordsOf(worktree, null))).exitCode)
     if (refusal !== null) return yield* keepIt(worktree, refusal)
     yield* rows.markDisposable(worktree)
   }
-  const refusal = refusalOfExit((yield* run(removeScript, wordsOf(worktree, worktree.branchBase))).exitCode)
-  if (refusal !== null) return yield* refuseWorktree(worktree, refusal)
+  if (worktree.isBegun) {
+    const { exitCode } = yield* run("remove", removeScript, wordsOf(worktree, worktree.branchBase))
+    const refusal = refusalOfExit(exitCode)
+    if (refusal !== null) return yield* refuseWorktree(worktree, refusal)
+  }
   yield* rows.remove(worktree)
   return null
 })

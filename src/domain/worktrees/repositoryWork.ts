@@ -24,6 +24,7 @@ import {
 import { claimRepository, type RepositoryHandle } from "../leases/repository.ts"
 import type { RepositoryName } from "../leases/RepositoryClaim.ts"
 import type { PluginTx } from "../persistence/PluginDb.ts"
+import { observeStep } from "../registry/observeStep.ts"
 import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import { gitEnvironment } from "./gitScripts.ts"
 
@@ -90,8 +91,9 @@ const decode = (events: ReadonlyArray<ExecutionEvent>): string => {
   return text.trim()
 }
 
-/** A script in the guest of the lease, with words of its own. */
+/** A script in the guest of the lease, under the name of its step and with words of its own. */
 export type RunScript = (
+  step: "look" | "add" | "check" | "remove",
   script: string,
   words: ReadonlyArray<string>
 ) => Effect.Effect<ScriptAnswer, Effect.Error<ReturnType<typeof runOnce>>, GuestSupervisor>
@@ -159,7 +161,8 @@ export const underLease = Effect.fn("worktrees.underLease")(function* <I, E, A, 
       return lease.finalize(evidence)
     }).pipe(Effect.catch(releasedLater(`lease ${lease.lease.id}`)))
   )
-  const run: RunScript = (script, words) => runOnce(work, { lease, end }, commandOf(script, words))
+  const run: RunScript = (step, script, words) =>
+    observeStep("worktrees", step, runOnce(work, { lease, end }, commandOf(script, words)))
   if (Option.isNone(intended)) return yield* Effect.die(new Error("a lease was admitted without its intent"))
   return yield* use(intended.value, run)
 }, Effect.scoped)

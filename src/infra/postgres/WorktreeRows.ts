@@ -20,6 +20,7 @@ const worktreeOf = (row: SqlRow): Worktree =>
     repository: row.repository as Worktree["repository"],
     name: row.name as Worktree["name"],
     branch: row.branch as Worktree["branch"],
+    isBegun: row.is_begun as boolean,
     branchBase: row.branch_base as string | null,
     state: row.state as Worktree["state"],
     isDisposable: row.is_disposable as boolean,
@@ -45,7 +46,8 @@ const insertText = `with room as (
 const held = "row_id = $1::bigint and claim_id = $2::uuid"
 const change = (what: string): string => `update worktrees set ${what} returning *`
 
-const noteBranchText = change(`branch_base = $3::text where ${held} and state = 'creating'`)
+const noteMakingText = change(`is_begun = $3::boolean, branch_base = $4::text
+  where ${held} and state = 'creating'`)
 const markReadyText = change(`state = 'ready', branch_base = null where ${held} and state = 'creating'`)
 const markRemovingText = change(`state = 'removing', claim_id = $3::uuid, generation = $4::bigint,
   removed_by = $5::text, reason = $6::text, is_disposable = $7::boolean
@@ -53,7 +55,9 @@ const markRemovingText = change(`state = 'removing', claim_id = $3::uuid, genera
 const takeOverText = change(`claim_id = $3::uuid, generation = $4::bigint, state = 'removing',
   removed_by = coalesce(removed_by, $5::text), reason = coalesce(reason, $6::text),
   is_disposable = case when state = 'creating' then $7::boolean else is_disposable end
-  where ${held} and state in ('creating', 'removing')`)
+  where ${held} and state in ('creating', 'removing') and exists (
+    select from repository_claims c where c.id = $3::uuid
+      and c.project_id = worktrees.project_id and c.repository = worktrees.repository)`)
 const markDisposableText = change(`is_disposable = true where ${held} and state = 'removing'`)
 const keepText = change(`state = 'ready', removed_by = null, reason = null
   where ${held} and state = 'removing' and not is_disposable`)
@@ -107,7 +111,8 @@ const makeWrites = (ask: Ask): Omit<Service, keyof ReturnType<typeof makeReads>>
           return row.row_id === null ? "worktree_exists" : worktreeOf(row)
         }
       ),
-    noteBranch: ({ claim, rowId }, base) => moved("noteBranch", noteBranchText, [rowId, claim, base]),
+    noteMaking: ({ claim, rowId }, { branchBase, isBegun }) =>
+      moved("noteMaking", noteMakingText, [rowId, claim, isBegun, branchBase]),
     markReady: ({ claim, rowId }) => changed("markReady", markReadyText, [rowId, claim]),
     markRemoving: (project, name, { by, claim, generation, isDisposable, reason }) =>
       changed("markRemoving", markRemovingText, [project, name, claim, generation, by, reason, isDisposable]),

@@ -13,8 +13,9 @@
  * the guest was left behind paused, and by whom.
  *
  * The states of a worktree are drawn in domain/worktrees/Worktree.ts; here too the row is there first and goes last.
- * `branch_base` is the commit at which its making makes the branch, from before it does: only then the branch goes with a
- * worktree that came to nothing. `claim_id` is the claim of the repository under which it was worked on last.
+ * `is_begun` says that its place was free and that git may be at work there: before, whatever lies there is somebody
+ * else's. `branch_base` is the commit at which its making makes the branch, from before it does: only then the branch goes
+ * with a worktree that came to nothing. `claim_id` is the claim of the repository under which it was worked on last.
  */
 import { projectSnapshotsMax, projectWorktreesMax } from "../../../domain/Bounds.ts"
 import { boundedTable } from "./0001_core.ts"
@@ -48,6 +49,7 @@ export const workspaceTables: ReadonlyArray<string> = [
     repository text not null,
     name text not null,
     branch text not null,
+    is_begun boolean not null default false,
     branch_base text,
     state text not null default 'creating' check (state in ('creating', 'ready', 'removing')),
     is_disposable boolean not null default false,
@@ -59,7 +61,8 @@ export const workspaceTables: ReadonlyArray<string> = [
     created_at timestamptz(3) not null default now(),
     unique (project_id, name),
     check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.-]*$'),
-    check (state <> 'ready' or branch_base is null),
+    check (state <> 'ready' or (is_begun and branch_base is null)),
+    check (is_begun or branch_base is null),
     check ((state = 'removing') = (reason is not null)),
     check ((state = 'removing') = (removed_by is not null)),
     check (state = 'removing' or not is_disposable)
