@@ -2,11 +2,13 @@
  * Worktrees that a daemon, a guest or a machine has left half made or half removed, with real guests and real git: the
  * next daemon, guest or machine brings them to their end.
  */
+import { existsSync, readdirSync, rmSync } from "node:fs"
+import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
-import { awaitReady, makePlace, startDaemon } from "../support/daemonProcess.ts"
+import { awaitReady, makePlace, type Place, startDaemon } from "../support/daemonProcess.ts"
 import {
   ask,
   type Client,
@@ -33,10 +35,43 @@ const waitingFilters = (client: Client) =>
     `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c 'while [[] -e /workspace/hold'`
   )
 
+/** The workspace of the one Project, as the node has it on its disk. */
+const workspaceOf = ({ home }: Place): string => {
+  const disks = join(home, "state", "disks")
+  const [root] = readdirSync(disks)
+  const [disk] = readdirSync(join(disks, root ?? ""))
+  return join(disks, root ?? "", disk ?? "")
+}
+
+const entry = "code/app/.git/worktrees/task"
+
+/** What the kill has left, and as it would have been a moment earlier: git writes its lock, then where the tree is. */
+const leftovers: ReadonlyArray<
+  readonly [what: string, spoil: (workspace: string) => void, by: "the sweep" | "the next holder"]
+> = [
+  [
+    "a tree, an entry that is locked",
+    (workspace) => assert.isTrue(existsSync(join(workspace, entry, "locked"))),
+    "the sweep"
+  ],
+  [
+    "an entry without its tree",
+    (workspace) => rmSync(join(workspace, ".worktrees/task"), { recursive: true }),
+    "the next holder"
+  ],
+  [
+    "an entry that does not say where its tree is",
+    (workspace) => {
+      for (const name of ["gitdir", "commondir", "HEAD"]) rmSync(join(workspace, entry, name))
+    },
+    "the next holder"
+  ]
+]
+
 describe("daemon, worktrees left half made", () => {
-  it.live(
-    "SP-ADM-05 SP-LEASE-06 a making whose daemon is killed half way is taken back by the next one's sweep, once git has ended",
-    () =>
+  it.live.each(leftovers)(
+    "SP-ADM-05 SP-LEASE-06 a making whose daemon is killed half way is taken back behind the next one, once git has ended: %s",
+    ([, spoil, by]) =>
       Effect.gen(function* () {
         const place = yield* makePlace
         yield* Effect.scoped(
@@ -52,10 +87,15 @@ describe("daemon, worktrees left half made", () => {
             assert.strictEqual(yield* daemon.ended, "SIGKILL")
           })
         )
+        spoil(workspaceOf(place))
+        if (by === "the next holder") rmSync(join(workspaceOf(place), "hold"))
         yield* silence(place)
         const client = yield* awaitReady(place, yield* startDaemon(place))
-        yield* untilNothingIsLeft(client)
-        assert.deepStrictEqual(yield* inGuest(client), [[], ["main"], []])
+        if (by === "the sweep") {
+          yield* untilNothingIsLeft(client)
+          assert.deepStrictEqual(yield* inGuest(client), [[], ["main"], []])
+        } else assert.strictEqual((yield* create(client, "other")).state, "ready")
+        assert.notInclude(yield* list(client), "task creating")
         assert.strictEqual(yield* waitingFilters(client), "0", "nothing of the dead daemon goes on writing")
         yield* letGo(client)
         assert.strictEqual((yield* create(client, "task")).state, "ready")

@@ -1,7 +1,9 @@
 /** Making worktrees over scripted guests, on a clone: what is durable while git works, and what refuses it. */
 import { assert, describe, layer } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import { randomUUID } from "node:crypto"
 import { GuestFailure } from "../../../src/domain/guests/GuestSupervisor.ts"
 import { SandboxId } from "../../../src/domain/Identity.ts"
@@ -45,7 +47,7 @@ describe("createWorktree", () => {
     live
   )((it) => {
     it.effect(
-      "SP-ADM-01 SP-ADM-05 claim, lease and intent are durable while git works, and no transaction is open",
+      "SP-ADM-01 SP-ADM-05 SP-TX-08 claim, lease and intent are durable while git works, and no transaction is open",
       () =>
         Effect.gen(function* () {
           const scene = yield* provisioned
@@ -142,7 +144,7 @@ describe("createWorktree", () => {
         const refused = yield* Effect.flip(create(scene).pipe(betweenClaimAndIntent(replaced)))
         assert.deepInclude({ ...refused }, { _tag: "LeaseLost", reason: "generation" })
         assert.deepStrictEqual(git.ran, [])
-        assert.notInclude(yield* stored(scene), "task creating")
+        assert.deepStrictEqual(yield* stored(scene), [])
       })
     )
 
@@ -197,6 +199,23 @@ describe("createWorktree", () => {
           yield* logged(scene),
           "worktree task of app is removed: its making came to nothing (system)"
         )
+      })
+    )
+
+    it.effect("who hangs up leaves a half made one to the sweep, and neither lease nor claim", () =>
+      Effect.gen(function* () {
+        const scene = yield* provisioned
+        const begun = yield* Deferred.make<void>()
+        const git = yield* scriptGit({
+          add: Effect.andThen(Deferred.succeed(begun, undefined), Effect.never)
+        })
+        const making = yield* Effect.forkChild(create(scene))
+        yield* Deferred.await(begun)
+        yield* Fiber.interrupt(making)
+        assert.deepStrictEqual(yield* stored(scene), ["task creating"])
+        assert.deepInclude(yield* sweepWorktrees(), { attempted: 1, done: 1 })
+        assert.deepStrictEqual(git.ran, ["look", `add ${base}`, `remove ${base}`])
+        assert.deepStrictEqual(yield* stored(scene), [])
       })
     )
 
