@@ -144,7 +144,26 @@ describe("createWorktree", () => {
         const refused = yield* Effect.flip(create(scene).pipe(betweenClaimAndIntent(replaced)))
         assert.deepInclude({ ...refused }, { _tag: "LeaseLost", reason: "generation" })
         assert.deepStrictEqual(git.ran, [])
-        assert.deepStrictEqual(yield* stored(scene), [])
+        assert.deepStrictEqual([yield* stored(scene), yield* logged(scene)], [[], []], "nothing was intended")
+      })
+    )
+
+    it.effect("SP-LEASE-07 nothing more is begun once the claim is a successor's", () =>
+      Effect.gen(function* () {
+        const scene = yield* provisioned
+        const { admin } = yield* Clone
+        const succeeded = admin(
+          "update plugin_sandbox.repository_claims set process = 'somebody/else' where project_id = $1::bigint",
+          [BigInt(scene.project)]
+        )
+        const git = yield* scriptGit({ look: Effect.as(succeeded, 0) })
+        const refused = yield* Effect.flip(create(scene))
+        assert.deepInclude({ ...refused }, { _tag: "LeaseLost", reason: "successor" })
+        assert.deepStrictEqual(git.ran, ["look"])
+        yield* admin("delete from plugin_sandbox.repository_claims where project_id = $1::bigint", [
+          BigInt(scene.project)
+        ])
+        yield* sweepWorktrees()
       })
     )
 

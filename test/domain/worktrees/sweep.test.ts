@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import { sweepWorktrees } from "../../../src/domain/worktrees/sweep.ts"
 import { workOnRepository } from "../../../src/domain/worktrees/repositoryWork.ts"
 import { Clone } from "../../support/clone.ts"
+import { sleepless } from "../leases/claims.ts"
 import { fixture, provisioned, type Scene } from "../removal/fixture.ts"
 import { create, live, repository, scriptGit, stored } from "./scene.ts"
 
@@ -30,7 +31,13 @@ describe("sweepWorktrees", () => {
       Effect.gen(function* () {
         const scene = yield* halfMade
         const git = yield* scriptGit()
-        assert.deepStrictEqual(yield* worksOn(scene), { attempted: 0, done: 0, failed: 0 })
+        const clock = yield* sleepless()
+        assert.deepStrictEqual(yield* worksOn(scene).pipe(clock.provide), {
+          attempted: 0,
+          done: 0,
+          failed: 0
+        })
+        assert.strictEqual(clock.sleptMillis(), 0, "nobody waits for him")
         assert.deepStrictEqual([git.ran, yield* stored(scene)], [[], ["task creating"]])
         assert.deepStrictEqual(yield* sweepWorktrees(), { attempted: 1, done: 1, failed: 0 })
         assert.deepStrictEqual([git.ran, yield* stored(scene)], [["remove"], []])
