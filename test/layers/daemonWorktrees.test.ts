@@ -74,7 +74,8 @@ describe("daemon, worktrees", () => {
         yield* run(
           client,
           `cd /workspace/.worktrees; echo mine >dirty/new; git -C locked worktree lock ../locked
-          rm -rf gone pruned; git -C clean worktree prune; ln -s code/app /workspace/link; mkdir taken`
+          rm -rf pruned; git -C clean worktree prune; rm -rf gone
+          git -C clean worktree add -q --detach /workspace/mine; rm -rf /workspace/mine; ln -s code/app /workspace/link; mkdir taken`
         )
         yield* remove(client, "clean")
         yield* remove(client, "gone")
@@ -87,9 +88,9 @@ describe("daemon, worktrees", () => {
         yield* remove(client, "locked", true)
         assert.strictEqual(yield* codeOf(remove(client, "dirty", true)), "worktree_not_found")
         assert.deepStrictEqual(yield* inGuest(client), [
-          ["/workspace/.worktrees/homeless"],
+          ["/workspace/.worktrees/homeless", "/workspace/mine"],
           ["clean", "dirty", "gone", "homeless", "locked", "main", "pruned"],
-          ["homeless", "taken"]
+          ["homeless", "mine", "taken"]
         ])
 
         const from = (where: string, name: string, more: object = {}) =>
@@ -121,18 +122,26 @@ describe("daemon, worktrees", () => {
   )
 
   it.live(
-    "SP-ADM-05 a making that is cancelled half way is taken back with its branch, and never with one that was there",
+    "SP-ADM-05 a making that is cancelled half way is taken back with its branch, and never with one that is somebody else's",
     () =>
       Effect.gen(function* () {
         const place = yield* makePlace
         const client = yield* awaitReady(place, yield* startDaemon(place))
         yield* provisioned(client)
         yield* run(client, "cd /workspace/code/app && git branch kept")
-        for (const branch of ["task", "kept"]) {
+        const meanwhile = `cd /workspace/code/app && git update-ref refs/heads/moved \
+          $(git commit-tree -p main -m somebody main^{tree})`
+        const table = [
+          ["task", "true", ["kept", "main"]],
+          ["kept", "true", ["kept", "main"]],
+          ["moved", meanwhile, ["kept", "main", "moved"]]
+        ] as const
+        for (const [branch, script, branches] of table) {
           yield* holding(client)
           const making = yield* Effect.forkScoped(codeOf(create(client, "task", branch)))
           yield* untilReached(client)
           assert.deepStrictEqual(yield* list(client), ["task creating"])
+          yield* run(client, script)
           const asked = yield* client.leases.cancel({ params })
           assert.include(
             asked.map(({ label }) => label),
@@ -140,7 +149,7 @@ describe("daemon, worktrees", () => {
           )
           assert.strictEqual(yield* Fiber.join(making), "lease_lost")
           assert.deepStrictEqual(yield* list(client), [])
-          assert.deepStrictEqual(yield* inGuest(client), [[], ["kept", "main"], []])
+          assert.deepStrictEqual(yield* inGuest(client), [[], [...branches], []])
           yield* letGo(client)
           assert.strictEqual((yield* create(client, "task", branch)).state, "ready")
           yield* remove(client, "task")

@@ -88,13 +88,17 @@ describe("daemon, worktrees left half made", () => {
           })
         )
         spoil(workspaceOf(place))
-        if (by === "the next holder") rmSync(join(workspaceOf(place), "hold"))
         yield* silence(place)
         const client = yield* awaitReady(place, yield* startDaemon(place))
         if (by === "the sweep") {
           yield* untilNothingIsLeft(client)
           assert.deepStrictEqual(yield* inGuest(client), [[], ["main"], []])
-        } else assert.strictEqual((yield* create(client, "other")).state, "ready")
+        } else {
+          yield* letGo(client)
+          assert.strictEqual((yield* create(client, "other")).state, "ready")
+          const other = ["/workspace/.worktrees/other"]
+          assert.deepStrictEqual(yield* inGuest(client), [other, ["main", "other"], ["other"]])
+        }
         assert.notInclude(yield* list(client), "task creating")
         assert.strictEqual(yield* waitingFilters(client), "0", "nothing of the dead daemon goes on writing")
         yield* letGo(client)

@@ -32,7 +32,7 @@ const prelude = `
 repository=/workspace/$1 tree=$2 branch=$3 commit=$4
 enter() {
   command -v git >/dev/null 2>&1 || exit 41
-  cd "$repository" 2>/dev/null && [ "$(pwd -P)" = "$repository" ] || return 1
+  cd "$repository" 2>/dev/null || return 1
   directory=$(git rev-parse --absolute-git-dir 2>/dev/null) || return 1
   common=$(git rev-parse --path-format=absolute --git-common-dir 2>/dev/null) || return 1
   [ "$directory" = "$common" ] || return 1
