@@ -124,6 +124,17 @@ export const repositoryPollMillis = 100
 export const repositoryContendedLooksMax = 20
 export const repositoryContendedMillis = 5
 
+// ---- worktrees
+/** Worktrees of one Project, those that are being made or removed among them: one beyond is refused. */
+export const projectWorktreesMax = 256
+/** What a directory takes as a name, without its closing zero byte and with room for a number that git may add. */
+export const worktreeNameCharactersMax = 200
+export const branchNameCharactersMax = 200
+/** One step of git in a guest. Source: SP figures (file operation 120 s). */
+export const worktreeStepMillisMax = 120_000
+/** What is read of the answer of such a step: a word or the name of a commit. */
+export const worktreeAnswerBytesMax = 4_096
+
 // ---- sampling and history (SP-RES)
 export const sampleIntervalMillis = 10_000
 /** A sample that claims to be later than the database's clock by more than this is refused. */

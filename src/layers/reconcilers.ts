@@ -28,6 +28,7 @@ import { recoverRuntimes } from "../domain/operations/autoRecovery.ts"
 import { presenceLoop } from "../domain/runtimes/nodePresence.ts"
 import { reconcileRuntimes } from "../domain/runtimes/reconciliation.ts"
 import { allDone, nodeSweeps, reportSweep, type SweepCount } from "../domain/SweepReports.ts"
+import { sweepWorktrees } from "../domain/worktrees/sweep.ts"
 import { samplingLoop } from "../domain/sampling/sampleLoop.ts"
 
 const forked = <E, R>(loop: Effect.Effect<unknown, E, R>) => Layer.effectDiscard(Effect.forkScoped(loop))
@@ -81,6 +82,11 @@ const pruning = reportSweep("resource history", Effect.map(pruneHistory(), allDo
   Effect.repeat(Schedule.fixed(historyPruneIntervalMillis))
 )
 
+/** Worktrees that were left half made. A loop of its own: git may take its time in a guest. */
+const worktrees = reportSweep("worktrees", sweepWorktrees()).pipe(
+  Effect.repeat(Schedule.spaced(reconcileIntervalMillis))
+)
+
 /** Pending deletions of Projects. It waits after each pass, since one may last. Source: FC-09. */
 export const deletions = reportSweep("deletions", continueDeletions()).pipe(
   Effect.repeat(Schedule.spaced(deletionRetryMillis))
@@ -104,6 +110,7 @@ export const layer = (options: { readonly sampleIntervalMillis: number; readonly
     forked(Effect.flatMap(Registry, ({ node }) => presenceLoop({ id: node, name: options.nodeName }))),
     forked(maintenanceLoop),
     forked(Effect.flatMap(Registry, ({ node }) => samplingLoop(node, options.sampleIntervalMillis))),
+    forked(worktrees),
     forked(pruning),
     forked(deletions)
   )

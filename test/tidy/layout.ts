@@ -13,6 +13,7 @@ export const domainFolders: ReadonlyArray<string> = [
   "runtimes",
   "history",
   "leases",
+  "worktrees",
   "operations",
   "desktop",
   "sampling",

@@ -21,6 +21,9 @@ export class Caller extends Schema.Class<Caller>("holdfast/Caller")({
   initiator: Schema.Literals(["user", "agent"])
 }) {}
 
+/** Who asks: a verified caller, or the product itself, which has no account. */
+export type Asker = Caller | "system"
+
 /**
  * The account is unknown, disabled, or has no such access to the Project. It does not tell which. Without a Project
  * it is about the tenant: the account may not act there at all.

@@ -6,7 +6,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type { AccessRefused, Caller } from "../host/Accounts.ts"
+import type { AccessRefused, Asker } from "../host/Accounts.ts"
 import type { ProjectNotActive } from "../host/Projects.ts"
 import * as Identifiers from "../Identifiers.ts"
 import { OperationId, type ProjectId } from "../Identity.ts"
@@ -25,9 +25,6 @@ import type { Operation, OperationRequest } from "./Operation.ts"
 import { OperationEvents, progressOf } from "./OperationEvents.ts"
 import { type Enqueued, OperationStore, type PreparedOperation } from "./OperationStore.ts"
 import { findInvalidParameter } from "./parameters.ts"
-
-/** Who asks: a verified caller, or the product itself, which has no account. */
-export type Asker = Caller | "system"
 
 /** What a request can be refused with once it is sensible. */
 export type Refusal = AdmissionRefusal | ProjectNotActive | AccessRefused

@@ -5,16 +5,15 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { HostAccounts } from "../host/Accounts.ts"
+import { type Asker, HostAccounts } from "../host/Accounts.ts"
 import { HostProjects } from "../host/Projects.ts"
 import { type BoundRuntimeStore, RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import {
   type Admitted,
   alertRefusedStart,
   announceAdmission,
-  type Asker,
-  prepareOperation,
-  isAdopting
+  isAdopting,
+  prepareOperation
 } from "./admission.ts"
 import { type Admission, decideAdmission } from "./admissionDecision.ts"
 import type { Operation, OperationRequest } from "./Operation.ts"

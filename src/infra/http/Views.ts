@@ -12,6 +12,8 @@ import { OperationAction, OperationState } from "../../domain/operations/Operati
 import { SnapshotState } from "../../domain/runtimes/SnapshotRows.ts"
 import { operationWhySteps } from "../../domain/operations/why.ts"
 import { RuntimeDesired, RuntimeObserved } from "../../domain/runtimes/Runtime.ts"
+import { RepositoryName } from "../../domain/leases/RepositoryClaim.ts"
+import { BranchName, WorktreeName, WorktreeState } from "../../domain/worktrees/Worktree.ts"
 import { MetricReading } from "../../domain/sampling/MetricReading.ts"
 
 /** One thing that was looked at. `advice` says what to do when it is not ok, else null. */
@@ -135,6 +137,17 @@ export const RuntimeView = Schema.Struct({
   processesMax: Schema.NullOr(Schema.Int)
 })
 export type RuntimeView = typeof RuntimeView.Type
+
+/** A managed worktree. `path` is where it lies inside the sandbox. */
+export const WorktreeView = Schema.Struct({
+  name: WorktreeName,
+  repository: RepositoryName,
+  branch: BranchName,
+  path: Schema.String,
+  state: WorktreeState,
+  createdAtMillis: Schema.Int
+})
+export type WorktreeView = typeof WorktreeView.Type
 
 /** A copy of a workspace. `bytes` are those of the disk, null while the copy is made; where it lies is not told. */
 export const SnapshotView = Schema.Struct({

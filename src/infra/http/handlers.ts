@@ -14,6 +14,7 @@ import { layer as layerOperations } from "./operationHandlers.ts"
 import { layer as layerProjects } from "./projectHandlers.ts"
 import { layer as layerSnapshots } from "./snapshotHandlers.ts"
 import { layer as layerSystem } from "./systemHandlers.ts"
+import { layer as layerWorktrees } from "./worktreeHandlers.ts"
 
 const layerGroups = Layer.mergeAll(
   layerSystem,
@@ -21,6 +22,7 @@ const layerGroups = Layer.mergeAll(
   layerOperations,
   layerExecutions,
   layerSnapshots,
+  layerWorktrees,
   layerLeases,
   layerDesktop
 )

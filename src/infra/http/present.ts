@@ -17,6 +17,7 @@ import type { Overview } from "../../domain/operations/OperationStore.ts"
 import { type QueueSight, waitingOf } from "../../domain/operations/waiting.ts"
 import type { Runtime } from "../../domain/runtimes/Runtime.ts"
 import type { Snapshot } from "../../domain/runtimes/SnapshotRows.ts"
+import { type Worktree, worktreePath } from "../../domain/worktrees/Worktree.ts"
 import type {
   BucketView,
   DesktopView,
@@ -28,7 +29,8 @@ import type {
   OperationView,
   ProjectView,
   RuntimeView,
-  SnapshotView
+  SnapshotView,
+  WorktreeView
 } from "./Views.ts"
 
 export const projectView = (project: Project): ProjectView => ({
@@ -101,6 +103,15 @@ export const snapshotView = (snapshot: Snapshot): SnapshotView => ({
   generation: snapshot.generation,
   operation: snapshot.operation,
   createdAtMillis: snapshot.createdAtMillis
+})
+
+export const worktreeView = (worktree: Worktree): WorktreeView => ({
+  name: worktree.name,
+  repository: worktree.repository,
+  branch: worktree.branch,
+  path: worktreePath(worktree),
+  state: worktree.state,
+  createdAtMillis: worktree.createdAtMillis
 })
 
 /** The same of one snapshot, without anybody having looked at the machine. */

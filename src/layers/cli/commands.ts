@@ -14,6 +14,7 @@ import { node } from "./nodeCommands.ts"
 import { history, leases, operations } from "./operationCommands.ts"
 import { registry } from "./registryCommands.ts"
 import { snapshot } from "./snapshotCommands.ts"
+import { worktree } from "./worktreeCommands.ts"
 import { ExitStatus, load, projectArgument, root, running, undefinedOr } from "./root.ts"
 
 const create = Command.make(
@@ -128,6 +129,7 @@ export const holdfast = root.pipe(
     remove,
     snapshot,
     desktop,
+    worktree,
     exec,
     status,
     operations,

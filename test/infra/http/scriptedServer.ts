@@ -21,10 +21,12 @@ import {
   SnapshotId,
   TenantId
 } from "../../../src/domain/Identity.ts"
-import { Api, CurrentCaller, type ExecutionRequest } from "../../../src/infra/http/Api.ts"
+import { Api, CurrentCaller } from "../../../src/infra/http/Api.ts"
+import type { ExecutionRequest } from "../../../src/infra/http/requestTerms.ts"
 import { type ApiError, Conflict, NotFound } from "../../../src/infra/http/ApiErrors.ts"
 import { layerDecoded, layerLocalCaller } from "../../../src/infra/http/middleware.ts"
 import { desktopOfWeb, scriptedDesktop } from "./scriptedDesktop.ts"
+import { scriptedWorktrees } from "./scriptedWorktrees.ts"
 import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
 import {
   type CheckView,
@@ -246,6 +248,7 @@ const handlers = (script: Script) =>
     ),
     scriptedSnapshots,
     scriptedDesktop(script.desktop, known),
+    scriptedWorktrees((project) => Effect.asVoid(known(project))),
     HttpApiBuilder.group(Api, "leases", (group) =>
       group.handleAll({
         list: ({ params }) => Effect.as(known(params.project), script.leases),

@@ -22,6 +22,7 @@ import { Displays } from "../../../src/domain/desktop/Displays.ts"
 import { HeldLeases } from "../../../src/domain/leases/HeldLeases.ts"
 import { LeaseAdmission } from "../../../src/domain/leases/LeaseAdmission.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
+import { RepositoryClaims } from "../../../src/domain/leases/RepositoryClaims.ts"
 import { OperationAlerts } from "../../../src/domain/operations/admission.ts"
 import { OperationEvents } from "../../../src/domain/operations/OperationEvents.ts"
 import { OperationRows, OperationStore } from "../../../src/domain/operations/OperationStore.ts"
@@ -32,6 +33,7 @@ import { WorkspaceCopies } from "../../../src/domain/runtimes/WorkspaceCopies.ts
 import { LaunchCredentials } from "../../../src/domain/host/LaunchCredentials.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { SampleTargets } from "../../../src/domain/sampling/SampleStore.ts"
+import { WorktreeRows } from "../../../src/domain/worktrees/WorktreeRows.ts"
 import { layerRoutes } from "../../../src/infra/http/handlers.ts"
 import { layerLocalCaller } from "../../../src/infra/http/middleware.ts"
 import { SystemChecks } from "../../../src/infra/http/SystemChecks.ts"
@@ -136,6 +138,8 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
     unasked(RuntimeStore),
     unasked(LaunchCredentials),
     unasked(SnapshotRows),
+    unasked(RepositoryClaims),
+    unasked(WorktreeRows),
     unasked(WorkspaceCopies),
     unasked(HostAccounts),
     unasked(HostProjects),

@@ -3,7 +3,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { randomBytes, randomUUID } from "node:crypto"
-import { Caller } from "../../../src/domain/host/Accounts.ts"
+import { type Asker, Caller } from "../../../src/domain/host/Accounts.ts"
 import { Identifiers } from "../../../src/domain/Identifiers.ts"
 import {
   AccountId,
@@ -17,7 +17,6 @@ import {
 import {
   type Admitted,
   admitOperation,
-  type Asker,
   OperationAlerts,
   type RefusedStart
 } from "../../../src/domain/operations/admission.ts"

@@ -36,7 +36,7 @@ import {
   SweepReports
 } from "../../../domain/SweepReports.ts"
 import { whySandbox } from "../../../domain/registry/whySandbox.ts"
-import type { ExecutionRequest } from "../Api.ts"
+import type { ExecutionRequest } from "../requestTerms.ts"
 import { commandOf } from "../executionHandlers.ts"
 import { startedStream } from "../executionStream.ts"
 import { chargesView } from "../present.ts"
