@@ -73,7 +73,7 @@ export const cycleContender = (
   )
 
 const claimText = `select row_id, claimed_by, claim_sequence, project_id
-  from claim_operations($1::text, '${node}'::uuid, $2::bigint, 1, 'superseded', 'superseded')`
+  from claim_operations($1::text, '${node}'::uuid, $2::bigint, 1, 'superseded', 'superseded', 'superseded', 'superseded')`
 const settleText = `select row_id from settle_operation($1::bigint, $2::text, $3::bigint, $4::bigint, 'succeeded', null,
   null, null, null, null, null, ${receiptsKeptMin}, ${receiptsTrimmedMax}, $5::bigint)`
 

@@ -13,7 +13,9 @@ export const domainFolders: ReadonlyArray<string> = [
   "runtimes",
   "history",
   "leases",
+  "worktrees",
   "operations",
+  "desktop",
   "sampling",
   "removal"
 ]

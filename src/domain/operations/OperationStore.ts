@@ -63,6 +63,12 @@ export const supersededByUser = {
   text: "it was taken back before it began"
 } as const
 
+/** The same of one that was at work on a node that was not seen when somebody asked. Source: FC-06. */
+export const supersededOnceSeen = {
+  code: "superseded_by_user",
+  text: "it was taken back while the node that had begun it was not seen, and nobody went on with it"
+} as const
+
 /** Why queued work of a closed Project ends. Source: SP-DEL-04. */
 export const supersededByDeletion = {
   code: "project_not_active",
@@ -80,9 +86,12 @@ export type Enqueued =
   | { readonly outcome: "generation_conflict"; readonly actual: Generation; readonly expected: Generation }
   | { readonly outcome: "not_provisioned" | "already_provisioned" }
 
-/** What became of taking an operation back; `refused` answers it as it is: at work, settled, or a deletion's. */
+/**
+ * What became of taking an operation back; `refused` answers it as it is: at work, settled, or a deletion's. `asked`: its
+ * claimant's node is not seen, so the claim stays, and who comes by it next supersedes it.
+ */
 export interface TakenBack {
-  readonly outcome: "superseded" | "repeated" | "refused"
+  readonly outcome: "superseded" | "asked" | "repeated" | "refused"
   readonly operation: Operation
 }
 
@@ -158,7 +167,8 @@ export class OperationStore extends Context.Service<
       operationsMax: number
     ) => Effect.Effect<Claimed, StorageFailure>
     /**
-     * Supersedes a queued operation of the Project for the caller, whose access is re-checked in the same statement.
+     * Supersedes a queued operation of the Project for the caller, whose access is re-checked in the same statement;
+     * one that a process of a node holds which was not seen for `nodeUnseenSeconds` is marked.
      * None: there is no such operation. Source: FC-06, FC-22, SP-ADM-04.
      */
     readonly takeBack: (

@@ -6,6 +6,7 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { Api } from "./Api.ts"
+import { layer as layerDesktop } from "./desktopHandlers.ts"
 import { layer as layerExecutions } from "./executionHandlers.ts"
 import { layer as layerLeases } from "./leaseHandlers.ts"
 import { layerDecoded } from "./middleware.ts"
@@ -13,6 +14,7 @@ import { layer as layerOperations } from "./operationHandlers.ts"
 import { layer as layerProjects } from "./projectHandlers.ts"
 import { layer as layerSnapshots } from "./snapshotHandlers.ts"
 import { layer as layerSystem } from "./systemHandlers.ts"
+import { layer as layerWorktrees } from "./worktreeHandlers.ts"
 
 const layerGroups = Layer.mergeAll(
   layerSystem,
@@ -20,7 +22,9 @@ const layerGroups = Layer.mergeAll(
   layerOperations,
   layerExecutions,
   layerSnapshots,
-  layerLeases
+  layerWorktrees,
+  layerLeases,
+  layerDesktop
 )
 
 type Open<R> =

@@ -95,7 +95,7 @@ const boundWrites: Pick<Service, "insert" | "rearm" | "supersedeQueued"> = {
       "OperationRows.rearm",
       `with rearmed as (
         update runtime_operations
-          set state = 'queued', settled_at = null, error_code = null, error_text = null
+          set state = 'queued', settled_at = null, error_code = null, error_text = null, supersede_asked_by = null
           where id = $1::uuid and state = 'failed' returning project_id, row_id
       ) insert into live_operations (project_id, row_id, node_id) ${liveRowOf("rearmed")} returning row_id`,
       [id]

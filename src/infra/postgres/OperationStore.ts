@@ -4,12 +4,13 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { claimsBetweenFullWalksMax } from "../../domain/Bounds.ts"
+import { claimsBetweenFullWalksMax, nodeUnseenSeconds } from "../../domain/Bounds.ts"
 import {
   type Claimed,
   OperationStore,
   supersededByDeletion,
   supersededByUser,
+  supersededOnceSeen,
   type TakenBack
 } from "../../domain/operations/OperationStore.ts"
 import { PluginDb, PluginTx, type SqlRow } from "../../domain/persistence/PluginDb.ts"
@@ -20,8 +21,8 @@ import { firstOf, operationOf, runtimeColumns, runtimeOf } from "./rows.ts"
 /** Walks read the newest rows first from here when no page was given. */
 const beyondEveryRow = Number.MAX_SAFE_INTEGER
 
-const claimText =
-  "select * from claim_operations($1::text, $2::uuid, $3::bigint, $4::int, $5::text, $6::text)"
+const claimText = `select * from claim_operations(
+  $1::text, $2::uuid, $3::bigint, $4::int, $5::text, $6::text, $7::text, $8::text)`
 
 /** The server answers rows of one statement in no order. */
 const claimedOf = (rows: ReadonlyArray<SqlRow>): Claimed => {
@@ -44,11 +45,19 @@ const makeClaim = (db: PluginDb["Service"]): OperationStore["Service"]["claim"] 
     Effect.suspend(() => {
       sinceFullWalk = from === 0 || sinceFullWalk >= claimsBetweenFullWalksMax ? 0 : sinceFullWalk + 1
       const lowest = sinceFullWalk === 0 ? 0 : from
-      const { code, text } = supersededByDeletion
       return db.query({
         operation: "OperationStore.claim",
         text: claimText,
-        parameters: [process.toString(), process.node, lowest, operationsMax, code, text]
+        parameters: [
+          process.toString(),
+          process.node,
+          lowest,
+          operationsMax,
+          supersededByDeletion.code,
+          supersededByDeletion.text,
+          supersededOnceSeen.code,
+          supersededOnceSeen.text
+        ]
       })
     }).pipe(
       Effect.map((rows) => {
@@ -61,7 +70,7 @@ const makeClaim = (db: PluginDb["Service"]): OperationStore["Service"]["claim"] 
 
 const takenBackOf = (row: SqlRow): TakenBack => {
   const { outcome } = row
-  if (outcome === "superseded" || outcome === "repeated" || outcome === "refused") {
+  if (outcome === "superseded" || outcome === "asked" || outcome === "repeated" || outcome === "refused") {
     return { outcome, operation: operationOf(row) }
   }
   throw new Error("supersede_operation answered an outcome that this version does not know")
@@ -73,8 +82,8 @@ const takeBack =
     db
       .query({
         operation: "OperationStore.takeBack",
-        text: "select s.outcome, (s.operation).* from supersede_operation($1::uuid, $2::uuid, $3::text, $4::text) s",
-        parameters: [id, caller.account, supersededByUser.code, supersededByUser.text]
+        text: "select s.outcome, (s.operation).* from supersede_operation($1::uuid, $2::uuid, $3::text, $4::text, $5::int) s",
+        parameters: [id, caller.account, supersededByUser.code, supersededByUser.text, nodeUnseenSeconds]
       })
       .pipe(
         Effect.map((rows) => firstOf(rows, takenBackOf)),

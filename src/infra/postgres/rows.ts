@@ -83,6 +83,7 @@ export const operationOf = (row: SqlRow): Operation =>
     errorCode: row.error_code as string | null,
     errorText: row.error_text as string | null,
     supersededBy: row.superseded_by as string | null,
+    supersedeAskedBy: row.supersede_asked_by as string | null,
     createdAtMillis: (row.created_at as Date).getTime(),
     claimedAtMillis: millis(row.claimed_at),
     settledAtMillis: millis(row.settled_at)
@@ -115,6 +116,7 @@ export const newOperationOf = (prepared: PreparedOperation, row: SqlRow): Operat
     errorCode: null,
     errorText: null,
     supersededBy: null,
+    supersedeAskedBy: null,
     createdAtMillis: (row.created_at as Date).getTime(),
     claimedAtMillis: null,
     settledAtMillis: null

@@ -7,12 +7,14 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Ref from "effect/Ref"
+import { desktop } from "./desktopCommands.ts"
 import { commandOptions, executionFlags, supervisorFlag } from "./executionFlags.ts"
 import { provision, rebuild, recover, restart, start, stop } from "./lifecycleCommands.ts"
 import { node } from "./nodeCommands.ts"
 import { history, leases, operations } from "./operationCommands.ts"
 import { registry } from "./registryCommands.ts"
 import { snapshot } from "./snapshotCommands.ts"
+import { worktree } from "./worktreeCommands.ts"
 import { ExitStatus, load, projectArgument, root, running, undefinedOr } from "./root.ts"
 
 const create = Command.make(
@@ -36,6 +38,11 @@ const list = Command.make("list", {}, () =>
   )
 ).pipe(Command.withDescription("List the Projects"))
 
+const project = Command.make("project").pipe(
+  Command.withDescription("Create and list Projects"),
+  Command.withSubcommands([create, list])
+)
+
 const remove = Command.make(
   "delete",
   {
@@ -55,11 +62,6 @@ const remove = Command.make(
     )
 ).pipe(
   Command.withDescription("Delete a Project: show every path, ask, remove, and print every proof of absence")
-)
-
-const project = Command.make("project").pipe(
-  Command.withDescription("Create, list and delete Projects"),
-  Command.withSubcommands([create, list, remove])
 )
 
 const exec = Command.make("exec", { project: projectArgument, ...executionFlags }, (flags) =>
@@ -124,7 +126,10 @@ export const holdfast = root.pipe(
     restart,
     rebuild,
     recover,
+    remove,
     snapshot,
+    desktop,
+    worktree,
     exec,
     status,
     operations,

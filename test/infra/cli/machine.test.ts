@@ -13,7 +13,7 @@ describe("machine", () => {
       const checks = yield* checksOfMachine({ databaseUrl: undefined })
       assert.deepStrictEqual(
         checks.map(({ name }) => name),
-        ["node", "supervisor bubblewrap", "supervisor unshare", "cgroups", "database"]
+        ["node", "supervisor bubblewrap", "supervisor unshare", "cgroups", "desktop", "database"]
       )
       const by = new Map(checks.map((check) => [check.name, check]))
       assert.include(by.get("node")?.detail, process.versions.node)

@@ -5,7 +5,8 @@
  *     tenants 1─n accounts n─n projects (memberships: account × Project, role)
  *     projects 1─1 project_deletions   no foreign key: the record outlives its Project
  *     require_active_project(id)       the host's admission guard, called inside a plugin's transaction
- *     require_access, require_owner    the account again, in the transaction that acts for it
+ *     require_access, require_owner,
+ *     require_administrator            the account again, in the transaction that acts for it
  *     open_projects(ids, accounts)     both guards for many at once, which neither wait nor raise
  *     require_room()                   trigger: a table, or what it holds for one owner, stays below its bound
  *
@@ -134,6 +135,15 @@ const statements = (): ReadonlyArray<string> => [
       left join core.accounts a on a.id = g.caller and not a.disabled and a.tenant_id = p.tenant_id
       left join core.memberships m on m.account_id = g.caller and m.project_id = g.project
       where g.caller is null or a.administrator or (a.id is not null and m.role <> 'viewer');
+  end $$`,
+  // Whoever hands a directory of the host to a Project is an administrator of its tenant.
+  `create function core.require_administrator(wanted bigint, caller uuid) returns void language plpgsql as $$
+  begin
+    perform 1 from core.accounts a join core.projects p on p.id = wanted and p.tenant_id = a.tenant_id
+      where a.id = caller and not a.disabled and a.administrator;
+    if not found then
+      raise exception 'the account is no administrator' using errcode = 'HF002';
+    end if;
   end $$`,
   // Deleting takes more than writing: an administrator, or an owner of the Project.
   `create function core.require_owner(wanted bigint, caller uuid) returns void language plpgsql as $$

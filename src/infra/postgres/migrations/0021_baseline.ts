@@ -7,6 +7,7 @@
  *     live_operations                        queued and claimed ones, one a Project: 0021_operations.ts
  *     runtime_logs        (row_id identity)  newest 200 rows a Project
  *     runtime_snapshots   n─1 runtimes       copies of the workspace: 0021_workspaces.ts
+ *     worktrees           n─1 runtimes       working trees of its repositories: 0021_workspaces.ts
  *     execution_leases, repository_claims    what is worked on now: 0021_leases.ts
  *     resource_samples, resource_rollups, history_deletions, and the open buckets of runtimes: 0021_history.ts
  *     nodes                                  which node carries which guest
@@ -77,6 +78,7 @@ const statements = (): ReadonlyArray<string> => [
     error_code text,
     error_text text,
     superseded_by text,
+    supersede_asked_by text,
     created_at timestamptz(3) not null default now(),
     claimed_at timestamptz(3),
     settled_at timestamptz(3),

@@ -31,7 +31,8 @@ const enqueueOperations = `create function enqueue_operations(
           from unnest(p_ids, p_projects, p_accounts, p_initiators, p_actions, p_keys, p_expected, p_parameters)
             with ordinality g (id, project, account, initiator, action, key, expected, parameters, place)
             join runtimes r on r.project_id = g.project
-          where g.project = any (ours) and g.action <> 'provision' and r.recipe is not null
+          where g.project = any (ours) and g.action <> 'provision' and not g.parameters::jsonb ? 'adoptDisk'
+            and r.recipe is not null
             and r.observed <> 'deleted' and (g.expected is null or g.expected = r.generation)
             and not exists (select from live_operations l where l.project_id = g.project)
             and not exists (select from runtime_operations k where k.project_id = g.project and k.request_key = g.key)
