@@ -175,8 +175,10 @@ export const storageRetryMillisMax = 5_000
 export const operationsAtOnceMax = 8
 /** Progress events that a slow watcher may be behind before it loses the oldest. */
 export const operationEventsBufferedMax = 1_024
-/** Queued operations of closed Projects that one claim call supersedes before it answers. */
-export const claimSupersededMax = 64
+/** Admissions, or ends of operations, that wait for each other and share one statement. */
+export const sharedCallsMax = 256
+/** Such statements under way at a time, of each kind. */
+export const sharedCallsAtOnceMax = 2
 /** Every so many claims look at the whole queue, so that an operation put back is not passed over. */
 export const claimsBetweenFullWalksMax = 64
 /** Claimed operations that recovery reads at once. */

@@ -38,7 +38,7 @@ const dispatcher = Effect.gen(function* () {
   const { current } = yield* Processes
   const executions = yield* Executions
   const events = yield* OperationEvents
-  yield* Effect.andThen(events.wake, dispatch(current, executions.take)).pipe(
+  yield* Effect.andThen(events.wake, dispatch(current, executions)).pipe(
     Effect.tapError((failure) => Effect.logWarning(`the dispatcher waits: ${failure.message}`)),
     Effect.retry(Schedule.spaced(storageRetryMillisMax))
   )

@@ -105,7 +105,7 @@ const dispatching = Layer.effectDiscard(
   Effect.gen(function* () {
     const { current } = yield* Processes
     const executions = yield* Executions
-    yield* Effect.forkScoped(dispatch(current, executions.take))
+    yield* Effect.forkScoped(dispatch(current, executions))
   })
 )
 

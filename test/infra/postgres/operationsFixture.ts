@@ -21,6 +21,7 @@ import {
   type RefusedStart
 } from "../../../src/domain/operations/admission.ts"
 import type { admitOperationStepwise } from "../../../src/domain/operations/admissionStepwise.ts"
+import type { Workers } from "../../../src/domain/operations/claims.ts"
 import type {
   Operation,
   OperationAction,
@@ -87,6 +88,9 @@ export const machineWith = (current: ProcessIdentity, alive: ReadonlyArray<Proce
   })
 
 export const self = daemon(1)
+
+/** A worker with room for one operation at a time. */
+export const oneByOne = <R>(take: Workers<R>["take"]): Workers<R> => ({ room: Effect.succeed(1), take })
 
 /** The stores on whatever database is given. */
 export const stores = Layer.mergeAll(

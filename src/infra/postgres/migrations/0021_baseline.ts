@@ -20,6 +20,7 @@ import { boundedTable } from "./0001_core.ts"
 import { historyStatements, sampleColumns } from "./0021_history.ts"
 import { leaseObjects } from "./0021_leases.ts"
 import { operationFunctions } from "./0021_operations.ts"
+import { sharedCallFunctions } from "./0021_shared_calls.ts"
 import { workspaceTables } from "./0021_workspaces.ts"
 
 const statements = (): ReadonlyArray<string> => [
@@ -109,6 +110,7 @@ const statements = (): ReadonlyArray<string> => [
   ...leaseObjects,
   ...historyStatements,
   ...operationFunctions,
+  ...sharedCallFunctions,
   ...workspaceTables
 ]
 
