@@ -12,8 +12,12 @@ import type { Suite } from "./lib/definition.ts"
 import { keep, linesOf } from "./lib/report.ts"
 import { runSuite } from "./lib/runSuite.ts"
 import { cycle } from "./suites/cycle.ts"
+import { dispatch } from "./suites/dispatch.ts"
+import { drain } from "./suites/drain.ts"
 import { coldOpen } from "./suites/coldOpen.ts"
 import { enqueue } from "./suites/enqueue.ts"
+import { enqueueBurst, slowFlush } from "./suites/enqueueBurst.ts"
+import { flatQueue } from "./suites/flatQueue.ts"
 import { guests } from "./suites/guests.ts"
 import { heartbeats, leases } from "./suites/leases.ts"
 import { ingest } from "./suites/ingest.ts"
@@ -28,7 +32,12 @@ import { workerCalls } from "./suites/workerCalls.ts"
 
 const suites: ReadonlyArray<Suite> = [
   enqueue,
+  enqueueBurst,
+  slowFlush,
   cycle,
+  drain,
+  dispatch,
+  flatQueue,
   recordWrite,
   coldOpen,
   readers,
@@ -50,7 +59,7 @@ const suites: ReadonlyArray<Suite> = [
 const groups: ReadonlyMap<string, ReadonlyArray<string>> = new Map([
   ["registry", ["p12", "p13", "p14"]],
   ["runs", ["p15", "p15b", "p15c"]],
-  ["runtime", ["p1", "p3", "p7", "p7b", "p8", "p8b", "p9", "p10", "p11"]]
+  ["runtime", ["p1", "p2", "p3", "p4", "p5", "p6", "p17", "p7", "p7b", "p8", "p8b", "p9", "p10", "p11"]]
 ])
 
 const resultsDirectory = join(import.meta.dirname, "results")

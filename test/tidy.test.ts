@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url"
 import { assert, beforeAll, describe, it } from "@effect/vitest"
 import * as content from "./tidy/content.ts"
 import * as dependencies from "./tidy/dependencies.ts"
+import * as guarantees from "./tidy/guarantees.ts"
 import { sourceFilesMin } from "./tidy/layout.ts"
 import * as proofs from "./tidy/proofs.ts"
 import { type Check, isProduct, readTree, type Tree } from "./tidy/tree.ts"
@@ -35,7 +36,8 @@ const checks: ReadonlyArray<readonly [claim: string, check: Check]> = [
   ["every bound has a unit and is kept by the product", proofs.bounds],
   ["every dependency is pinned and has a written reason", proofs.dependenciesArePinned],
   ["the lock file has every integrity and no address", proofs.lockNamesNoHost],
-  ["no file names the host of a registry", proofs.noRegistryHosts]
+  ["no file names the host of a registry", proofs.noRegistryHosts],
+  ["BX-05 every promise names a bound and the test that proves it", guarantees.promisesAreProved]
 ]
 
 describe("tidy", () => {

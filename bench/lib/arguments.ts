@@ -10,7 +10,7 @@ export interface BenchArguments {
 }
 
 export const usage = `usage: npm run bench -- [suite...] [--rounds N] [--seconds S] [--strict]
-  suite         ids of suites, such as P1, or registry for P12, P13 and P14; without them, all
+  suite         ids of suites, such as P1, or a group: registry, runtime; without them, all
   --rounds N    counted rounds, at least 5 (default 5)
   --seconds S   length of one run, at least 0.2 (default 1)
   --strict      a missed target fails the run; a void figure always does`

@@ -11,7 +11,15 @@ import { callOf, node } from "./admissionWork.ts"
 import { loopPromises } from "./closedLoop.ts"
 import { counted } from "./counted.ts"
 import type { Contender, Figures, Load } from "./definition.ts"
-import { type PlainResult, type PlainSettings, plainClients, runPlainly } from "./plainPg.ts"
+import { latencyFigures, paced } from "./dispatchWork.ts"
+import {
+  type PlainClient,
+  type PlainResult,
+  type PlainSettings,
+  plainClients,
+  runPlainly
+} from "./plainPg.ts"
+import { percentile } from "./statistics.ts"
 
 export const claimant = new ProcessIdentity({
   daemon: randomUUID(),
@@ -65,12 +73,58 @@ export const cycleContender = (
   )
 
 const claimText = `select row_id, claimed_by, claim_sequence, project_id
-  from claim_operation($1::text, '${node}'::uuid, $2::bigint, 1, 'superseded', 'superseded')`
+  from claim_operations($1::text, '${node}'::uuid, $2::bigint, 1, 'superseded', 'superseded', 'superseded', 'superseded')`
 const settleText = `select row_id from settle_operation($1::bigint, $2::text, $3::bigint, $4::bigint, 'succeeded', null,
   null, null, null, null, null, ${receiptsKeptMin}, ${receiptsTrimmedMax}, $5::bigint)`
 
 /** A claimant as long as the product's. */
 const written = claimant.toString()
+
+const enqueueCall = (turn: number) => ({
+  name: "enqueue",
+  text: callOf("$1", "$2", "$3"),
+  values: [randomUUID(), 1 + (turn % cycleProjects), `key-${turn}`]
+})
+
+const settleCall = (claimed: PlainResult["rows"][number]) => ({
+  name: "settle",
+  text: settleText,
+  values: [
+    claimed["row_id"],
+    claimed["claimed_by"],
+    claimed["claim_sequence"],
+    claimed["project_id"],
+    lockKey("receipts", ProjectId.make(Number(claimed["project_id"])))
+  ]
+})
+
+/** P5's yardstick: the time of the two calls one after another, as the sum of their middles. */
+export const plainDispatch = (settings: PlainSettings): Contender =>
+  cycleContender("pg, enqueue and claim", settings, (load) =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const [asker, claimer] = (yield* plainClients(settings, 2)) as [PlainClient, PlainClient]
+        const enqueued: Array<number> = []
+        const claimedIn: Array<number> = []
+        let turn = 0
+        const once = Effect.promise(async () => {
+          turn += 1
+          const begun = performance.now()
+          await asker.query(enqueueCall(turn))
+          const between = performance.now()
+          const { rows } = await claimer.query({ name: "claim", text: claimText, values: [written, 0] })
+          const ended = performance.now()
+          enqueued.push(between - begun)
+          claimedIn.push(ended - between)
+          await asker.query(settleCall(rows[0]!))
+          return ended - begun
+        })
+        const { all, millis } = yield* paced(load, once)
+        const p50Millis = percentile(enqueued, 0.5) + percentile(claimedIn, 0.5)
+        return { ...latencyFigures(millis, all), p50Millis }
+      })
+    )
+  )
 
 /** The ceiling: plain `pg`, three prepared calls, with the lower bound of the queue that a claim may begin at. */
 export const plainCycle = (settings: PlainSettings): Contender =>
@@ -83,12 +137,7 @@ export const plainCycle = (settings: PlainSettings): Contender =>
         return yield* loopPromises(load, async (worker) => {
           const client = clients[worker]!
           turn += 1
-          const project = 1 + (turn % cycleProjects)
-          await client.query({
-            name: "enqueue",
-            text: callOf("$1", "$2", "$3"),
-            values: [randomUUID(), project, `key-${turn}`]
-          })
+          await client.query(enqueueCall(turn))
           const from = Math.max(0, newest - 4 * load.workers)
           // Another worker may have this one's operation, and his own may not be seen yet.
           let claimed: PlainResult["rows"][number] | undefined
@@ -97,17 +146,7 @@ export const plainCycle = (settings: PlainSettings): Contender =>
             claimed = rows[0]
           }
           newest = Math.max(newest, Number(claimed["row_id"]))
-          await client.query({
-            name: "settle",
-            text: settleText,
-            values: [
-              claimed["row_id"],
-              claimed["claimed_by"],
-              claimed["claim_sequence"],
-              claimed["project_id"],
-              lockKey("receipts", ProjectId.make(Number(claimed["project_id"])))
-            ]
-          })
+          await client.query(settleCall(claimed))
         })
       })
     )

@@ -16,7 +16,8 @@ export interface BenchDatabase {
 
 const mustBeOn = ["fsync", "synchronous_commit", "full_page_writes"]
 
-const requireFlushes = (settings: PlainSettings) =>
+/** Answers the server's settings of durability. Fails where flushes are not real. */
+export const requireFlushes = (settings: PlainSettings) =>
   Effect.gen(function* () {
     const answers: Array<string> = []
     for (const name of [...mustBeOn, "server_version"]) {

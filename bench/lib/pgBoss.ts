@@ -7,6 +7,7 @@ import { PgBoss } from "pg-boss"
 import { loopPromises } from "./closedLoop.ts"
 import { counted } from "./counted.ts"
 import type { Contender } from "./definition.ts"
+import { drained, timedDrain } from "./drainWork.ts"
 import { type PlainSettings, runPlainly } from "./plainPg.ts"
 
 const queue = "start"
@@ -83,4 +84,46 @@ export const pgBossCycle = (settings: PlainSettings): Contender =>
           ? []
           : [`${all} jobs were completed, and ${String(completed)} of ${String(jobs)} are`]
       })
+  )
+
+/** Jobs that are fetched, and completed, by one call. */
+const batch = 256
+
+/** A full queue fetched and completed to its end, batch by batch. */
+export const pgBossDrain = (settings: PlainSettings): Contender =>
+  counted(
+    `pg-boss, fetch ${batch}, complete ${batch}`,
+    (load) =>
+      Effect.gen(function* () {
+        const boss = yield* opened(settings, load.workers)
+        yield* runPlainly(settings, ["truncate pgboss.job"])
+        yield* Effect.tryPromise(() =>
+          boss.insert(
+            queue,
+            Array.from({ length: drained }, () => ({ data: {} }))
+          )
+        )
+        yield* runPlainly(settings, ["vacuum analyze pgboss.job"])
+        const worker = async () => {
+          for (;;) {
+            const jobs = await boss.fetch(queue, { batchSize: batch })
+            if (jobs.length === 0) return
+            await boss.complete(
+              queue,
+              jobs.map(({ id }) => id)
+            )
+          }
+        }
+        const figures = yield* timedDrain(
+          settings,
+          Effect.tryPromise(() => Promise.all(Array.from({ length: load.workers }, worker)))
+        )
+        return figures
+      }),
+    (all) =>
+      Effect.map(
+        runPlainly(settings, ["select count(*)::int as jobs from pgboss.job where state = 'completed'"]),
+        ({ rows }) =>
+          rows[0]?.["jobs"] === all ? [] : [`${String(rows[0]?.["jobs"])} of ${all} jobs are completed`]
+      )
   )

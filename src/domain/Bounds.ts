@@ -124,6 +124,17 @@ export const repositoryPollMillis = 100
 export const repositoryContendedLooksMax = 20
 export const repositoryContendedMillis = 5
 
+// ---- worktrees
+/** Worktrees of one Project, those that are being made or removed among them: one beyond is refused. */
+export const projectWorktreesMax = 256
+/** What a directory takes as a name, without its closing zero byte and with room for a number that git may add. */
+export const worktreeNameCharactersMax = 200
+export const branchNameCharactersMax = 200
+/** One step of git in a guest. Source: SP figures (file operation 120 s). */
+export const worktreeStepMillisMax = 120_000
+/** What is read of the answer of such a step: a word or the name of a commit. */
+export const worktreeAnswerBytesMax = 4_096
+
 // ---- sampling and history (SP-RES)
 export const sampleIntervalMillis = 10_000
 /** A sample that claims to be later than the database's clock by more than this is refused. */
@@ -164,8 +175,10 @@ export const storageRetryMillisMax = 5_000
 export const operationsAtOnceMax = 8
 /** Progress events that a slow watcher may be behind before it loses the oldest. */
 export const operationEventsBufferedMax = 1_024
-/** Queued operations of closed Projects that one claim call supersedes before it answers. */
-export const claimSupersededMax = 64
+/** Admissions, or ends of operations, that wait for each other and share one statement. */
+export const sharedCallsMax = 256
+/** Such statements under way at a time, of each kind. */
+export const sharedCallsAtOnceMax = 2
 /** Every so many claims look at the whole queue, so that an operation put back is not passed over. */
 export const claimsBetweenFullWalksMax = 64
 /** Claimed operations that recovery reads at once. */
@@ -203,6 +216,20 @@ export const workspaceCopyMillisMax = 120_000
 export const workspaceSyncMillisMax = 10 * 60_000
 /** Tries to let a paused guest go on before it is left to the next claim or sweep. */
 export const guestResumeTriesMax = 5
+
+// ---- desktops (SP-DESK)
+/** Desktops that a daemon has, and requests for one that it works on, together: one beyond is refused. */
+export const desktopsMax = 64
+/** Viewers of one desktop at a time. */
+export const desktopViewersMax = 8
+/** How long a display may take until it answers, how often it is asked, and how long one answer may take. */
+export const desktopReadyMillisMax = 30_000
+export const desktopReadyPollMillis = 50
+export const displayAnswerMillisMax = 2_000
+/** A display that has run for so long is ended; whoever needs it further starts another one. */
+export const desktopLifeMillisMax = 24 * 3_600_000
+/** How often it is looked up whether a viewer may still see the desktop. */
+export const desktopAccessMillis = 5_000
 
 // ---- reconciliation
 /** Runtimes, or unfinished snapshots, that one statement of the reconcile sweep reads. */

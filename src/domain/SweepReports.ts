@@ -24,6 +24,9 @@ export interface SweepReport extends SweepCount {
   readonly atMillis: number
 }
 
+/** Sweeps of a node's own registry, which it has without a database too. */
+export const nodeSweeps = { sandboxes: "sandboxes", expired: "expired sandboxes" } as const
+
 /** Nothing of the pass succeeded, and something of it failed. */
 export const isWhollyFailed = ({ done, failed }: SweepCount): boolean => failed > 0 && done === 0
 
@@ -31,7 +34,7 @@ export const isWhollyFailed = ({ done, failed }: SweepCount): boolean => failed 
 export const allDone = (rows: number): SweepCount => ({ attempted: rows, done: rows, failed: 0 })
 
 /** A report in the words of people. */
-export const reportText = ({ attempted, done, failed, why }: SweepReport): string =>
+export const reportText = ({ attempted, done, failed, why }: Omit<SweepReport, "atMillis">): string =>
   why === null ? `attempted ${attempted}, done ${done}, failed ${failed}` : `the pass failed: ${why}`
 
 export class SweepReports extends Context.Service<
@@ -58,13 +61,17 @@ export class SweepReports extends Context.Service<
   })
 }
 
+/** What fails as it did the last time is not logged again: a sweep of every second would say nothing else. */
 const ended = Effect.fnUntraced(function* (report: Omit<SweepReport, "atMillis">) {
-  yield* (yield* SweepReports).note(report)
+  const { all, note } = yield* SweepReports
+  const before = (yield* all).find(({ sweep }) => sweep === report.sweep)
+  yield* note(report)
   const { sweep, why } = report
-  if (why !== null) {
+  const isNews = before === undefined || reportText(before) !== reportText(report)
+  if (isNews && why !== null) {
     yield* Effect.logWarning(`the sweep of ${sweep} failed and will be tried again: ${why}`)
-  } else if (isWhollyFailed(report)) {
-    yield* Effect.logWarning(`the sweep of ${sweep}: ${reportText({ ...report, atMillis: 0 })}`)
+  } else if (isNews && isWhollyFailed(report)) {
+    yield* Effect.logWarning(`the sweep of ${sweep}: ${reportText(report)}`)
   }
   return why === null
 })

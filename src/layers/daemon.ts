@@ -17,6 +17,7 @@ import { PluginDb } from "../domain/persistence/PluginDb.ts"
 import { reconcileSandboxes } from "../domain/registry/reconciliation.ts"
 import { Registry } from "../domain/registry/Registry.ts"
 import { RuntimeStore } from "../domain/runtimes/RuntimeStore.ts"
+import * as Displays from "../infra/guests/Displays.ts"
 import * as LaunchCredentials from "../infra/filesystem/LaunchCredentials.ts"
 import { SweepReports } from "../domain/SweepReports.ts"
 import { layerRoutes } from "../infra/http/handlers.ts"
@@ -102,6 +103,7 @@ const boot = (settings: DaemonSettings) =>
           Layer.succeed(PluginDb, db),
           Layer.succeedContext(node),
           LaunchCredentials.layer({ path: settings.credentialsPath }),
+          Displays.layer,
           Participants.layer,
           Routes.layer,
           SweepReports.layer

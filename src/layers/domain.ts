@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { Desktops } from "../domain/desktop/Desktops.ts"
 import { HeldLeases } from "../domain/leases/HeldLeases.ts"
 import { Executions } from "../domain/operations/Executions.ts"
 import { machinePlans } from "../domain/operations/machinePlans.ts"
@@ -21,8 +22,8 @@ export const plans = Layer.effect(
   })
 )
 
-/** Signals, held leases, batches of samples, plans and the running operations of one process. */
-export const layer = Executions.layer.pipe(
+/** Signals, held leases, batches of samples, plans, desktops and the running operations of one process. */
+export const layer = Layer.mergeAll(Executions.layer, Desktops.layer).pipe(
   Layer.provideMerge(plans),
   Layer.provideMerge(Layer.mergeAll(OperationEvents.layer, HeldLeases.layer, SampleBatches.layer))
 )

@@ -36,6 +36,7 @@ import * as RuntimeLog from "../infra/postgres/RuntimeLog.ts"
 import * as RuntimeStore from "../infra/postgres/RuntimeStore.ts"
 import * as SampleStore from "../infra/postgres/SampleStore.ts"
 import * as SnapshotRows from "../infra/postgres/SnapshotRows.ts"
+import * as WorktreeRows from "../infra/postgres/WorktreeRows.ts"
 import * as Processes from "../infra/Processes.ts"
 
 /** The host's stores, on the plugin's handle: they name the host's schema themselves. */
@@ -100,6 +101,7 @@ export const stores = Layer.mergeAll(
   RepositoryClaims.layer,
   SampleStore.layer,
   SnapshotRows.layer,
+  WorktreeRows.layer,
   HistoryStore.layer,
   RemovalRecords.layer,
   alerts

@@ -7,9 +7,11 @@ import * as Files from "node:fs"
 import * as Os from "node:os"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import * as Ref from "effect/Ref"
 import { httpStopGraceMillis } from "../domain/Bounds.ts"
 import { readSupervisorKind } from "../domain/guests/SupervisorChoice.ts"
+import { SweepReports } from "../domain/SweepReports.ts"
 import { ensureStateDirectory } from "../infra/filesystem/RegistryFiles.ts"
 import { holdStateDirectory } from "../infra/filesystem/OwnerLock.ts"
 import { layerNodeRoutes } from "../infra/http/node/nodeRoutes.ts"
@@ -80,13 +82,11 @@ const boot = Effect.fnUntraced(function* (settings: NodeSettings) {
   const node = yield* claimNode(settings)
   const settled = yield* Ref.make(false)
   const { socketPath: path } = settings
+  const routes = Layer.merge(nodeRoutes(settings, Ref.get(settled)), PrometheusMetrics.layerHttp())
   const parts = Layer.merge(
-    SocketServer.layer(nodeRoutes(settings, Ref.get(settled)), {
-      path,
-      stopGraceMillis: httpStopGraceMillis
-    }),
+    SocketServer.layer(routes, { path, stopGraceMillis: httpStopGraceMillis }),
     Reconcilers.layerNode(Ref.set(settled, true))
-  )
+  ).pipe(Layer.provide(SweepReports.layer))
   yield* Layer.build(Layer.provide(parts, Layer.succeedContext(node)))
 })
 

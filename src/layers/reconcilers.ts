@@ -27,29 +27,18 @@ import { Registry } from "../domain/registry/Registry.ts"
 import { recoverRuntimes } from "../domain/operations/autoRecovery.ts"
 import { presenceLoop } from "../domain/runtimes/nodePresence.ts"
 import { reconcileRuntimes } from "../domain/runtimes/reconciliation.ts"
-import { allDone, reportSweep, type SweepCount } from "../domain/SweepReports.ts"
+import { allDone, nodeSweeps, reportSweep, type SweepCount } from "../domain/SweepReports.ts"
+import { sweepWorktrees } from "../domain/worktrees/sweep.ts"
 import { samplingLoop } from "../domain/sampling/sampleLoop.ts"
 
 const forked = <E, R>(loop: Effect.Effect<unknown, E, R>) => Layer.effectDiscard(Effect.forkScoped(loop))
-
-/** Runs a pass every `reconcileIntervalMillis`, the first one at once; a failure is logged and costs one pass. */
-const everySweep = <A, E extends { readonly message: string }, R>(
-  name: string,
-  pass: Effect.Effect<A, E, R>
-) =>
-  pass.pipe(
-    Effect.catch((failure) =>
-      Effect.logWarning(`${name} failed and will be tried again: ${failure.message}`)
-    ),
-    Effect.repeat(Schedule.fixed(reconcileIntervalMillis))
-  )
 
 /** Claims queued operations as they are signalled; a database that is away is asked again. */
 const dispatcher = Effect.gen(function* () {
   const { current } = yield* Processes
   const executions = yield* Executions
   const events = yield* OperationEvents
-  yield* Effect.andThen(events.wake, dispatch(current, executions.take)).pipe(
+  yield* Effect.andThen(events.wake, dispatch(current, executions)).pipe(
     Effect.tapError((failure) => Effect.logWarning(`the dispatcher waits: ${failure.message}`)),
     Effect.retry(Schedule.spaced(storageRetryMillisMax))
   )
@@ -60,6 +49,8 @@ const reconciledCount = (reconciled: ReadonlyArray<Reconciled>): SweepCount => {
   const failed = reconciled.filter(({ verdict }) => verdict === "failed").length
   return { attempted, done: attempted - failed, failed }
 }
+
+const sandboxes = reportSweep(nodeSweeps.sandboxes, Effect.map(reconcileSandboxes, reconciledCount))
 
 const recoverOwnAndDead = Effect.gen(function* () {
   const { own, stolen } = yield* recoverClaims()
@@ -75,7 +66,7 @@ export const sweep = Effect.gen(function* () {
   const { node } = yield* Registry
   const { isBusy } = yield* Executions
   yield* reportSweep("claims", recoverOwnAndDead)
-  const isSeen = yield* reportSweep("sandboxes", Effect.map(reconcileSandboxes, reconciledCount))
+  const isSeen = yield* sandboxes
   if (isSeen) yield* reportSweep("snapshots", sweepSnapshots(isBusy))
   if (isSeen && (yield* reportSweep("runtimes", Effect.map(reconcileRuntimes(isBusy), allDone)))) {
     yield* reportSweep("automatic recoveries", recoverRuntimes(node))
@@ -91,17 +82,24 @@ const pruning = reportSweep("resource history", Effect.map(pruneHistory(), allDo
   Effect.repeat(Schedule.fixed(historyPruneIntervalMillis))
 )
 
+/** Worktrees that were left half made. A loop of its own: git may take its time in a guest. */
+const worktrees = reportSweep("worktrees", sweepWorktrees()).pipe(
+  Effect.repeat(Schedule.spaced(reconcileIntervalMillis))
+)
+
 /** Pending deletions of Projects. It waits after each pass, since one may last. Source: FC-09. */
 export const deletions = reportSweep("deletions", continueDeletions()).pipe(
   Effect.repeat(Schedule.spaced(deletionRetryMillis))
 )
 
 /** The loops of a node that has nothing but its registry; `afterPass` follows every sweep that came to its end. */
-export const layerNode = (afterPass: Effect.Effect<void>) =>
-  Layer.mergeAll(
-    forked(everySweep("the reconcile sweep", Effect.andThen(reconcileSandboxes, afterPass))),
+export const layerNode = (afterPass: Effect.Effect<void>) => {
+  const pass = Effect.flatMap(sandboxes, (isSeen) => (isSeen ? afterPass : Effect.void))
+  return Layer.mergeAll(
+    forked(Effect.repeat(pass, Schedule.fixed(reconcileIntervalMillis))),
     forked(maintenanceLoop)
   )
+}
 
 /** Everything that goes on in a daemon beside its requests. */
 export const layer = (options: { readonly sampleIntervalMillis: number; readonly nodeName: string }) =>
@@ -112,6 +110,7 @@ export const layer = (options: { readonly sampleIntervalMillis: number; readonly
     forked(Effect.flatMap(Registry, ({ node }) => presenceLoop({ id: node, name: options.nodeName }))),
     forked(maintenanceLoop),
     forked(Effect.flatMap(Registry, ({ node }) => samplingLoop(node, options.sampleIntervalMillis))),
+    forked(worktrees),
     forked(pruning),
     forked(deletions)
   )

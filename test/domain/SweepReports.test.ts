@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Logger from "effect/Logger"
 import * as Metric from "effect/Metric"
 import * as TestClock from "effect/testing/TestClock"
 import {
@@ -9,6 +10,7 @@ import {
   isWhollyFailed,
   reportSweep,
   reportText,
+  type SweepCount,
   SweepReports
 } from "../../src/domain/SweepReports.ts"
 
@@ -54,6 +56,23 @@ describe("SweepReports", () => {
         assert.notInclude(JSON.stringify(yield* reports), "canary")
         assert.isTrue([leases, runtimes].every((report) => report !== undefined && isWhollyFailed(report)))
       }).pipe(Effect.provide(SweepReports.layer))
+  )
+
+  it.effect("FC-05 a failure that goes on is logged once, and again when it is another or is back", () =>
+    Effect.gen(function* () {
+      const logged: Array<string> = []
+      const logger = Logger.make(({ message }) => void logged.push(String(message)))
+      const run = (sweep: Effect.Effect<SweepCount, { readonly message: string }>) =>
+        reportSweep("leases", sweep).pipe(Effect.provide(Logger.layer([logger])))
+      const away = Effect.fail({ message: "the database is away" })
+      for (const each of [away, away, pass(2, 2), pass(2, 2), away, pass(2, 0), away]) yield* run(each)
+      assert.deepStrictEqual(logged, [
+        "the sweep of leases failed and will be tried again: the database is away",
+        "the sweep of leases: attempted 2, done 0, failed 2",
+        "the sweep of leases failed and will be tried again: the database is away",
+        "the sweep of leases failed and will be tried again: the database is away"
+      ])
+    }).pipe(Effect.provide(SweepReports.layer))
   )
 
   it.effect("a pass that was interrupted is not noted, and the interruption goes through", () =>

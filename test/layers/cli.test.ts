@@ -139,7 +139,8 @@ describe("holdfast", () => {
               operation()
             )
         })
-        const provision = ["provision", "web", "--image", "host", "--memory-mib", "256", "--request-id", "k"]
+        const machine = ["--image", "host", "--memory-mib", "256", "--adopt-disk", "/srv/site"]
+        const provision = ["provision", "web", ...machine, "--request-id", "k"]
         yield* holdfast([...provision, "--expected-generation", "3", "--socket", socket])
         yield* holdfast(["stop", "web", "--socket", socket])
         yield* holdfast(["stop", "web", "--socket", socket])
@@ -148,14 +149,14 @@ describe("holdfast", () => {
           action: "provision",
           requestId: "k",
           expectedGeneration: 3,
-          parameters: { image: "host", memoryMebibytes: 256 }
+          parameters: { image: "host", memoryMebibytes: 256, adoptDisk: "/srv/site" }
         })
         assert.notStrictEqual(second!["requestId"], third!["requestId"])
       })
     )
   })
 
-  describe("project delete", () => {
+  describe("delete", () => {
     const recording = Effect.gen(function* () {
       const confirmed = yield* Ref.make<ReadonlyArray<string> | undefined>(undefined)
       const socket = yield* serveScript({
@@ -168,7 +169,7 @@ describe("holdfast", () => {
       Effect.gen(function* () {
         const { confirmed, socket } = yield* recording
         for (const flags of [[], ["--json"]]) {
-          const ran = yield* holdfast(["project", "delete", "web", ...flags, "--socket", socket], {
+          const ran = yield* holdfast(["delete", "web", ...flags, "--socket", socket], {
             stdin: "web\n"
           })
           assert.strictEqual(ran.exit, 2)
@@ -181,7 +182,7 @@ describe("holdfast", () => {
     it.live("SP-DEL-07 exactly the previewed paths are confirmed; paths and proofs are printed", () =>
       Effect.gen(function* () {
         const { confirmed, socket } = yield* recording
-        const ran = yield* holdfast(["project", "delete", "web", "--yes", "--socket", socket])
+        const ran = yield* holdfast(["delete", "web", "--yes", "--socket", socket])
         assert.strictEqual(ran.exit, 0)
         assert.deepStrictEqual(yield* Ref.get(confirmed), deletionOfWeb.confirmedPaths)
         assert.match(
@@ -200,7 +201,7 @@ describe("holdfast", () => {
       Effect.gen(function* () {
         const { confirmed, socket } = yield* recording
         const terminal = { stdinIsTerminal: true, stderrIsTerminal: true }
-        const args = ["project", "delete", "web", "--socket", socket]
+        const args = ["delete", "web", "--socket", socket]
         for (const stdin of ["y\n", "yes\n", "\n", "webb\n"]) {
           assert.strictEqual((yield* holdfast(args, { ...terminal, stdin })).exit, 1)
           assert.isUndefined(yield* Ref.get(confirmed))
@@ -219,7 +220,7 @@ describe("holdfast", () => {
           failureCode: "disk_failure"
         }
         const socket = yield* serveScript({ delete: () => Effect.succeed(pending) })
-        const ran = yield* holdfast(["project", "delete", "web", "--yes", "--socket", socket])
+        const ran = yield* holdfast(["delete", "web", "--yes", "--socket", socket])
         assert.deepStrictEqual([ran.exit, ran.stdout], [1, ""])
         assert.include(ran.stderr, "disk_failure")
       })

@@ -17,7 +17,7 @@ export interface Ran {
 }
 
 export interface Terminals {
-  readonly stdin?: string
+  readonly stdin?: string | Stream.Stream<Uint8Array>
   readonly stdinIsTerminal?: boolean
   readonly stderrIsTerminal?: boolean
 }
@@ -50,7 +50,10 @@ export const captured = (terminals: Terminals = {}) => {
   const stdio = Stdio.layerTest({
     stdout: sink("stdout"),
     stderr: sink("stderr"),
-    stdin: terminals.stdin === undefined ? Stream.empty : Stream.make(Buffer.from(terminals.stdin)),
+    stdin:
+      typeof terminals.stdin === "string"
+        ? Stream.make(Buffer.from(terminals.stdin))
+        : (terminals.stdin ?? Stream.empty),
     stdinIsTerminal: Effect.succeed(terminals.stdinIsTerminal ?? false),
     stderrIsTerminal: Effect.succeed(terminals.stderrIsTerminal ?? false)
   })

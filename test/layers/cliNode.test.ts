@@ -189,20 +189,27 @@ describe("holdfast node", () => {
     })
   )
 
-  it.live("ready tells a node that starts, one that is ready and one whose storage has failed apart", () =>
-    Effect.gen(function* () {
-      const served = yield* serveFresh()
-      const starting = yield* verb(served, "ready")
-      assert.strictEqual(starting.exit, 1)
-      assert.include(starting.stderr, "(starting)")
-      yield* served.settle
-      assert.strictEqual((yield* verb(served, "ready")).exit, 0)
-      failDisk(served.node.disk, "sync")
-      yield* verb(served, "create")
-      const failed = yield* verb(served, "ready")
-      assert.strictEqual(failed.exit, 1)
-      assert.include(failed.stderr, "(storage_failed)")
-    })
+  it.live(
+    "FC-05 ready tells a node that starts, one that is ready, one whose sweep failed and one whose storage has apart",
+    () =>
+      Effect.gen(function* () {
+        const served = yield* serveFresh()
+        const starting = yield* verb(served, "ready")
+        assert.strictEqual(starting.exit, 1)
+        assert.include(starting.stderr, "(starting)")
+        yield* served.settle
+        assert.strictEqual((yield* verb(served, "ready")).exit, 0)
+        yield* served.note({ sweep: "sandboxes", attempted: 3, done: 0, failed: 3, why: null })
+        const degraded = yield* verb(served, "ready")
+        assert.strictEqual(degraded.exit, 1)
+        assert.include(degraded.stderr, "(degraded)")
+        assert.include(degraded.stderr, "the sweep of sandboxes: attempted 3, done 0, failed 3")
+        failDisk(served.node.disk, "sync")
+        yield* verb(served, "create")
+        const failed = yield* verb(served, "ready")
+        assert.strictEqual(failed.exit, 1)
+        assert.include(failed.stderr, "(storage_failed)")
+      })
   )
 
   it.live("a daemon that does not know the node's API is told as one that cannot be understood", () =>

@@ -146,6 +146,21 @@ describe("holdfast ops, leases, history", () => {
     })
   )
 
+  it.live("FC-06 `ops supersede` says that it is only asked for where a node holds it that is not seen", () =>
+    Effect.gen(function* () {
+      const marked = operation({ state: "claimed", supersedeAskedBy: uuid(1), settledAtMillis: null })
+      const ran = yield* scripted({ supersede: Effect.succeed(marked) }, "ops", "supersede", id)
+      assert.strictEqual(ran.exit, 0)
+      assert.include(
+        ran.stdout,
+        `asked to take back provision: operation ${id} is held by a node that is not seen`
+      )
+      const shown = yield* scripted({ operations: [marked] }, "ops", "show", id)
+      assert.match(shown.stdout, new RegExp(`^taken back +asked for by ${uuid(1)}$`, "m"))
+      assert.notMatch(shown.stdout, /^superseded/m)
+    })
+  )
+
   it.live("every page of a Project's operations is listed, each receipt once", () =>
     Effect.gen(function* () {
       const operations = [1, 2, 3].map((last) => operation({ id: OperationId.make(uuid(last)) }))

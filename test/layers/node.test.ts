@@ -15,6 +15,7 @@ import type { SandboxCreation } from "../../src/infra/http/node/NodeApi.ts"
 import { socketPathOf } from "../../src/layers/config.ts"
 import { makeHome, makePlace, awaitReady, startDaemon } from "../support/daemonProcess.ts"
 import type { KillPoint } from "../support/killingObserver.ts"
+import { ask } from "../infra/http/node/nodeServer.ts"
 import { outcomeOf } from "../support/executionOutcome.ts"
 import { awaitNode, nodeClientOf, startNode } from "../support/nodeProcess.ts"
 
@@ -216,6 +217,25 @@ describe("node", () => {
             Effect.timeout(testMillisMax / 4)
           )
         assert.isTrue(existsSync(join(folderOf(home, made.sandbox), "tombstone.json")))
+      }).pipe(Effect.scoped),
+    testMillisMax
+  )
+
+  it.live(
+    "FC-05 the node alone tells its sweeps: in its readiness, and as a gauge",
+    () =>
+      Effect.gen(function* () {
+        const home = yield* makeHome
+        const client = yield* awaitNode(home, yield* startNode(home))
+        const { sweeps } = yield* client.node.readiness()
+        assert.includeMembers(
+          sweeps.map(({ failed, sweep }) => `${sweep}: ${failed}`),
+          ["sandboxes: 0", "expired sandboxes: 0"]
+        )
+        const metrics = yield* ask(socketPathOf(home), "GET", "/metrics")
+        assert.strictEqual(metrics.status, 200)
+        assert.match(metrics.text, /^holdfast_sweep_failed\{sweep="sandboxes"\} 0/m)
+        assert.match(metrics.text, /^holdfast_sweep_failed\{sweep="expired sandboxes"\} 0/m)
       }).pipe(Effect.scoped),
     testMillisMax
   )

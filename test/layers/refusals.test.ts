@@ -16,8 +16,10 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schedule from "effect/Schedule"
+import { inject } from "vitest"
 import { RequestKey } from "../../src/domain/Identity.ts"
 import { isApiError } from "../../src/infra/http/ApiErrors.ts"
+import { olderBy } from "../infra/postgres/cuttingProxy.ts"
 import { awaitReady, makePlace, type Place, startDaemon } from "../support/daemonProcess.ts"
 
 const testMillisMax = 60_000
@@ -102,6 +104,21 @@ describe("refusals", () => {
         assert.strictEqual(exit, 1)
         assert.include(output, "database_unavailable")
         assert.notInclude(output, "canary-4711")
+      }).pipe(Effect.scoped),
+    testMillisMax
+  )
+
+  it.live(
+    "a database that is too old is refused at start with both versions",
+    () =>
+      Effect.gen(function* () {
+        const { host, username } = inject("cluster")
+        const { address } = yield* olderBy({ host, username, database: "postgres" }, 14)
+        const url = `postgresql:///postgres?host=${encodeURIComponent(address.host)}&user=${username}`
+        const { exit, output } = yield* refused({ ...(yield* makePlace), databaseUrl: url })
+        assert.strictEqual(exit, 1)
+        assert.include(output, "database_too_old")
+        assert.include(output, "runs PostgreSQL 14, and 15 or newer is needed: upgrade it")
       }).pipe(Effect.scoped),
     testMillisMax
   )

@@ -15,6 +15,8 @@ const commandsMin = Number(process.env["HOLDFAST_MODEL_COMMANDS"] ?? 1_000)
 const seed = Number(process.env["HOLDFAST_MODEL_SEED"] ?? 20_261_130)
 /** Far more than any seed needs until every command has succeeded once. */
 const commandsMax = commandsMin * 5
+/** Many times what a command takes on an idle machine. */
+const millisOfCommandMax = 60
 
 /** The state of the oracle in the form in which the tables are read. */
 const stateOfOracle = (oracle: Oracle) => ({
@@ -76,6 +78,7 @@ layer(fixture, { excludeTestServices: true, timeout: "120 seconds" })("the model
           `model: seed ${seed}, ${count} commands: ${[...run.succeeded].map(([end, times]) => `${end} ${times}`).join(", ")}`
         )
         assert.deepStrictEqual(missing(), [], "commands that never succeeded")
-      })
+      }),
+    60_000 + commandsMin * millisOfCommandMax
   )
 })

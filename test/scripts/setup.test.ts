@@ -93,7 +93,8 @@ const machine = ({
 const installing = (bin: string): string =>
   `case "$*" in *bubblewrap*) printf '#!/bin/sh\\n' > ${bin}/bwrap; chmod +x ${bin}/bwrap;; esac`
 
-const all = ["bwrap", "socat", "git", "ssh"]
+const desktop = ["Xvnc", "xterm"]
+const all = ["bwrap", "socat", "git", "ssh", ...desktop]
 
 describe("scripts/setup", () => {
   it("is a script that sh can parse", () => {
@@ -136,22 +137,38 @@ describe("scripts/setup", () => {
     assert.lengthOf(run().calls, 1)
   })
 
-  const managers: ReadonlyArray<readonly [string, string]> = [
-    ["apt-get", "apt-get install -y --no-install-recommends bubblewrap socat openssh-client"],
-    ["dnf", "dnf install -y bubblewrap socat openssh-clients"],
-    ["apk", "apk add --no-cache bubblewrap socat openssh-client-default"],
-    ["pacman", "pacman -S --noconfirm --needed bubblewrap socat openssh"],
-    ["zypper", "zypper --non-interactive install bubblewrap socat openssh-clients"]
+  const managers: ReadonlyArray<readonly [manager: string, install: string, ssh: string, display: string]> = [
+    ["apt-get", "apt-get install -y --no-install-recommends", "openssh-client", "tigervnc-standalone-server"],
+    ["dnf", "dnf install -y", "openssh-clients", "tigervnc-server-minimal"],
+    ["apk", "apk add --no-cache", "openssh-client-default", "tigervnc"],
+    ["pacman", "pacman -S --noconfirm --needed", "openssh", "tigervnc"],
+    ["zypper", "zypper --non-interactive install", "openssh-clients", "xorg-x11-Xvnc"]
   ]
-  for (const [manager, line] of managers) {
-    it(`as root it installs only what is missing, with ${manager}`, () => {
+  for (const [manager, install, ssh, display] of managers) {
+    it(`as root it installs only what is missing, with ${manager}, and what desktops need by itself`, () => {
       const { run } = machine({ commands: ["git", manager] })
-      assert.strictEqual(run().calls[0], line)
+      assert.deepStrictEqual(run().calls.slice(0, 2), [
+        `${install} bubblewrap socat ${ssh}`,
+        `${install} ${display} xterm`
+      ])
+      assert.strictEqual(
+        machine({ commands: [...all.filter((command) => command !== "xterm"), manager] }).run().calls[0],
+        `${install} xterm`
+      )
     })
   }
 
+  it("SP-DESK-05 a desktop that cannot be installed is told, and stands in nobody's way", () => {
+    const commands = all.filter((command) => !desktop.includes(command))
+    const ran = machine({ commands, scripts: { "apt-get": "exit 100" } }).run()
+    assert.strictEqual(ran.status, 0)
+    assert.include(ran.stdout, "tigervnc-standalone-server xterm")
+    assert.include(ran.stdout, "Xvnc is missing")
+    assert.include(ran.calls.at(-1), "npm ci")
+  })
+
   it("a stale list of packages is refreshed once, after the first try", () => {
-    const { bin, run } = machine({ commands: ["socat", "git", "ssh"] })
+    const { bin, run } = machine({ commands: ["socat", "git", "ssh", ...desktop] })
     const body = `[ "$1" = update ] && { touch ${bin}/fresh; exit 0; }; [ -e ${bin}/fresh ] || exit 100; ${installing(bin)}`
     Fs.writeFileSync(Path.join(bin, "apt-get"), `#!/bin/sh\n${body}\n`, { mode: 0o755 })
     const ran = run()
@@ -160,7 +177,7 @@ describe("scripts/setup", () => {
   })
 
   it("without root it prints the exact line and goes on", () => {
-    const { run } = machine({ userId: 1_000, commands: ["socat", "git", "ssh", "apt-get"] })
+    const { run } = machine({ userId: 1_000, commands: ["socat", "git", "ssh", ...desktop, "apt-get"] })
     const ran = run()
     assert.strictEqual(ran.status, 0)
     assert.include(ran.stdout, "run as root: apt-get install -y --no-install-recommends bubblewrap")
@@ -175,13 +192,13 @@ describe("scripts/setup", () => {
     const sudoing = 'shift; "$@"'
     const allowed = machine({
       userId: 1_000,
-      commands: ["socat", "git", "ssh", "apt-get", "true"],
+      commands: ["socat", "git", "ssh", ...desktop, "apt-get", "true"],
       scripts: { sudo: sudoing }
     })
     assert.isTrue(allowed.run().calls.some((call) => call.startsWith("apt-get install")))
     const asking = machine({
       userId: 1_000,
-      commands: ["socat", "git", "ssh", "apt-get"],
+      commands: ["socat", "git", "ssh", ...desktop, "apt-get"],
       scripts: { sudo: "exit 1" }
     })
     const ran = asking.run()
@@ -195,11 +212,11 @@ describe("scripts/setup", () => {
 
   it("a package manager that fails prints the line to run and goes on, but not with CI=true", () => {
     const failing = { "apt-get": "exit 100" }
-    const laptop = machine({ commands: ["socat", "git", "ssh"], scripts: failing }).run()
+    const laptop = machine({ commands: ["socat", "git", "ssh", ...desktop], scripts: failing }).run()
     assert.strictEqual(laptop.status, 0)
     assert.include(laptop.stdout, "run as root: apt-get install")
     const ci = machine({
-      commands: ["socat", "git", "ssh"],
+      commands: ["socat", "git", "ssh", ...desktop],
       scripts: failing,
       environment: { CI: "true" }
     }).run()

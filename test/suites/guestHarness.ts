@@ -121,6 +121,15 @@ export const withGuest = <A, E, R>(
     () => reclaimSandbox(spec.sandbox, { graceMillis: 0 }).pipe(Effect.orDie)
   )
 
+/** The words of a process, each with a NUL behind it; none for one that has ended since it was listed. */
+export const commandLineOf = (pid: number): string => {
+  try {
+    return Files.readFileSync(`/proc/${pid}/cmdline`, "latin1")
+  } catch {
+    return ""
+  }
+}
+
 /** Waits for a fact with a deadline, and says what it waited for. */
 export const eventually = <E, R>(what: string, fact: Effect.Effect<boolean, E, R>) =>
   Effect.gen(function* () {

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { randomUUID } from "node:crypto"
 import * as Files from "node:fs"
+import * as Os from "node:os"
 import * as Path from "node:path"
 import { expect } from "vitest"
 import { Generation } from "../../src/domain/Identity.ts"
@@ -111,6 +112,46 @@ export const absenceCases = (it: GuestMethods, stateDirectory: string, guestsAtO
       yield* reclaimSandbox(spec.sandbox, { graceMillis: 0 })
       expect(leftOf(stateDirectory, identity).groups).toEqual([])
     })
+  )
+
+  it.effect(
+    "SP-DEL-07 a directory of the host's own keeps its owner and its modes, and is reached by no link",
+    () =>
+      Effect.gen(function* () {
+        const supervisor = yield* GuestSupervisor
+        const home = Files.realpathSync(Files.mkdtempSync(Path.join(Os.tmpdir(), "hf-host-")))
+        yield* Effect.addFinalizer(() => Effect.sync(() => Files.rmSync(home, { recursive: true })))
+        Files.chmodSync(home, 0o755)
+        const disk = Path.join(home, "site")
+        Files.mkdirSync(disk)
+        Files.chmodSync(disk, 0o757)
+        Files.writeFileSync(Path.join(disk, "page"), "theirs", { mode: 0o644 })
+        const before = Files.statSync(disk)
+        const spec = makeSpec({ disk })
+        yield* withGuest(spec, () =>
+          Effect.map(shell(spec.sandbox, "cat /workspace/page; echo made >/workspace/file"), ({ stdout }) =>
+            expect(stdout).toBe("theirs")
+          )
+        )
+        const after = Files.statSync(disk)
+        expect([after.uid, after.gid, after.mode]).toEqual([before.uid, before.gid, before.mode])
+        expect(Files.statSync(Path.join(disk, "page")).uid).toBe(process.getuid?.())
+        expect(Files.readFileSync(Path.join(disk, "file"), "utf8")).toBe("made\n")
+        Files.symlinkSync(disk, Path.join(home, "link"))
+        Files.symlinkSync(home, Path.join(home, "way"))
+        for (const refused of [
+          Path.join(home, "link"),
+          Path.join(home, "way", "site"),
+          stateDirectory,
+          Path.dirname(stateDirectory),
+          "/"
+        ]) {
+          expect(yield* Effect.flip(supervisor.start(makeSpec({ disk: refused })))).toMatchObject({
+            code: "guest_spec_refused",
+            field: "disk"
+          })
+        }
+      }).pipe(Effect.scoped)
   )
 
   it.effect("a disk belongs to the guest that has it, and another sandbox's reclamation leaves it", () =>

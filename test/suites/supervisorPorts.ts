@@ -15,6 +15,7 @@ import {
   type RunState,
   withGuest
 } from "./guestHarness.ts"
+import { inTime } from "../support/waiting.ts"
 import {
   answered,
   bridgesOf,
@@ -48,6 +49,21 @@ export const portCases = (it: GuestMethods, stateDirectory: string): void => {
         else yield* refusedHere
       })
     )
+
+  portCase(
+    "a guest whose port is led out ends when its agent does, and no bridge waits for the grace",
+    Effect.gen(function* () {
+      const spec = makeSpec({ processesMax: 32 })
+      yield* withOpenPort({ spec, port: 8080 }, ({ identity }) =>
+        Effect.gen(function* () {
+          const supervisor = yield* GuestSupervisor
+          const ending = supervisor.end(spec.sandbox, { graceMillis: 60_000 })
+          expect((yield* inTime("the guest ends", ending, 20_000))._tag).toBe("Gone")
+          expect(bridgesOf(identity)).toEqual([])
+        })
+      )
+    })
+  )
 
   portCase(
     "RG-RUN-01 a port of the guest is reached by a private socket, by the same one again",

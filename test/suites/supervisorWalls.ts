@@ -11,6 +11,7 @@ import { expect } from "vitest"
 import { readMemoryKills } from "../../src/infra/guests/cgroupControl.ts"
 import { membersOf } from "../../src/infra/guests/cgroups.ts"
 import {
+  commandLineOf,
   eventually,
   type GuestMethods,
   GuestSupervisor,
@@ -52,7 +53,7 @@ export const wallCases = (it: GuestMethods, stateDirectory: string): void => {
                   members: identity.groups.flatMap((group) => membersOf(group.path)),
                   commandLines: identity.groups
                     .flatMap((group) => membersOf(group.path))
-                    .map((pid) => Files.readFileSync(`/proc/${pid}/cmdline`, "latin1"))
+                    .map(commandLineOf)
                     .join("\0"),
                   outside: shownOf([process.pid, identity.monitor.pid, identity.init.pid])
                 }))

@@ -1,7 +1,7 @@
 /**
  * Global set-up of the suite: one ephemeral socket-only cluster, and in it a template database named by the hash of
  * the migrations. The template is built under another name and renamed when it is whole, so that a broken build is
- * never cloned. Source: SP-TEST-01.
+ * never cloned. HOLDFAST_TEST_POSTGRES names the folder of another server's `initdb` and `postgres`. Source: SP-TEST-01.
  */
 import { createHash } from "node:crypto"
 import { existsSync, readdirSync, rmSync } from "node:fs"
@@ -74,7 +74,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const under = existsSync("/dev/shm") ? "/dev/shm" : tmpdir()
     yield* Effect.sync(() => sweepStaleHomes(under))
     const prefix = `${homes}${process.pid}-`
-    const cluster = yield* EmbeddedCluster.start({ kind: "ephemeral", under, prefix })
+    const binaries = process.env["HOLDFAST_TEST_POSTGRES"]
+    const cluster = yield* EmbeddedCluster.start({
+      kind: "ephemeral",
+      under,
+      prefix,
+      ...(binaries === undefined ? {} : { binaries })
+    })
     const hash = createHash("sha256")
       .update(textOf([...coreMigrations, ...pluginMigrations]))
       .digest("hex")

@@ -6,6 +6,7 @@ import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import type * as Context from "effect/Context"
 import type * as Scope from "effect/Scope"
 import { PluginTx } from "../../src/domain/persistence/PluginDb.ts"
@@ -28,11 +29,12 @@ const wrap = (call: string, member: unknown, owner: object, seen: Array<string>)
   if (typeof member !== "function") return member
   return (...given: ReadonlyArray<unknown>) => {
     const answer: unknown = Reflect.apply(member, owner, given)
+    if (Stream.isStream(answer)) return Stream.unwrap(checked(call, Effect.succeed(answer), seen))
     return Effect.isEffect(answer) ? checked(call, answer, seen) : answer
   }
 }
 
-/** A copy of the port whose effects, and functions that answer effects, look for an open transaction first. */
+/** A copy of the port whose effects, and functions that answer effects or streams, look for an open transaction first. */
 export const guarded = <S extends object>(name: string, port: S, seen: Array<string> = []): S =>
   Object.fromEntries(
     Object.entries(port).map(([key, member]) => [key, wrap(`${name}.${key}`, member, port, seen)])

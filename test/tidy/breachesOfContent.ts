@@ -5,6 +5,7 @@
 import type { Breach } from "./breachesOfDependencies.ts"
 import { header } from "./cleanProject.ts"
 import * as content from "./content.ts"
+import * as guarantees from "./guarantees.ts"
 import * as proofs from "./proofs.ts"
 
 const domain = "src/domain/leases/bad.ts"
@@ -172,5 +173,41 @@ export const breachesOfContent: ReadonlyArray<Breach> = [
     proofs.noRegistryHosts,
     { ".npmrc": ["a=https://registry", "example", "org/"].join(".") },
     ".npmrc:1: names the host"
+  ],
+  [
+    "a promise without a test",
+    guarantees.promisesAreProved,
+    { "docs/guarantees.md": "| a | at once | |\n" },
+    "docs/guarantees.md:1: names no test"
+  ],
+  [
+    "a promise whose test is not there",
+    guarantees.promisesAreProved,
+    { "docs/guarantees.md": "| a | at once | `test/no.test.ts` SP-A-01 |\n" },
+    "docs/guarantees.md:1: names test/no.test.ts"
+  ],
+  [
+    "a promise whose test does not name its rule",
+    guarantees.promisesAreProved,
+    { "docs/guarantees.md": "| a | at once | `test/domain/leases/sweep.test.ts` SP-A-02 |\n" },
+    "docs/guarantees.md:1: says that"
+  ],
+  [
+    "a promise within a bound that there is not",
+    guarantees.promisesAreProved,
+    { "docs/guarantees.md": "| a | `noMillis` | `test/domain/leases/sweep.test.ts` SP-A-01 |\n" },
+    "docs/guarantees.md:1: names the bound noMillis"
+  ],
+  [
+    "a promise without a time",
+    guarantees.promisesAreProved,
+    { "docs/guarantees.md": "| a | | `test/domain/leases/sweep.test.ts` SP-A-01 |\n" },
+    "docs/guarantees.md:1: has no promise"
+  ],
+  [
+    "a page that promises nothing",
+    guarantees.promisesAreProved,
+    { "docs/guarantees.md": "# Promises\n" },
+    "docs/guarantees.md: promises nothing"
   ]
 ]

@@ -11,6 +11,7 @@ import { breachesOfDependencies } from "./breachesOfDependencies.ts"
 import { clean, type Files } from "./cleanProject.ts"
 import * as content from "./content.ts"
 import * as dependencies from "./dependencies.ts"
+import * as guarantees from "./guarantees.ts"
 import * as proofs from "./proofs.ts"
 import { type Check, readTree } from "./tree.ts"
 
@@ -30,7 +31,12 @@ const offencesOf = (check: Check, files: Files): ReadonlyArray<string> => {
 const breaches = [...breachesOfDependencies, ...breachesOfContent]
 
 describe("tidy/checks", () => {
-  const all = [...Object.values(dependencies), ...Object.values(content), ...Object.values(proofs)]
+  const all = [
+    ...Object.values(dependencies),
+    ...Object.values(content),
+    ...Object.values(proofs),
+    ...Object.values(guarantees)
+  ]
 
   it("no check finds anything in a clean project", () => {
     assert.deepStrictEqual(

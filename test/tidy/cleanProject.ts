@@ -13,6 +13,8 @@ export const clean: Files = {
   "package.json": JSON.stringify({ dependencies: { effect: "4.1.0" }, devDependencies: { pg: "8.23.1" } }),
   "package-lock.json": JSON.stringify(lock),
   "docs/decisions/dependencies.md": "`effect` and `pg`.\n",
+  "docs/guarantees.md":
+    "| promise | within | proved by |\n| --- | --- | --- |\n| a | `waitMillisMax` | `test/domain/leases/sweep.test.ts` SP-A-01 |\n",
   "src/domain/Bounds.ts": `${header}export const waitMillisMax = 5\n`,
   "src/domain/host/Projects.ts": `${header}import * as Context from "effect/Context"
 export class Projects extends Context.Service<Projects, { readonly size: number }>()("holdfast/domain/host/Projects") {}
@@ -36,7 +38,7 @@ import { layer } from "../infra/postgres/Projects.ts"
 export const live = () => [sweep, layer]
 `,
   "bin/holdfast.js": `#!/usr/bin/env node\n${header}import { live } from "../dist/layers/live.js"\nlive()\n`,
-  "test/domain/leases/sweep.test.ts": `${header}import { sweep } from "../../../src/domain/leases/sweep.ts"\nsweep\n`,
+  "test/domain/leases/sweep.test.ts": `${header}import { sweep } from "../../../src/domain/leases/sweep.ts"\nsweep("SP-A-01")\n`,
   "test/domain/leases/isOld.test.ts": `${header}import { isOld } from "../../../src/domain/leases/isOld.ts"\nisOld\n`,
   "test/infra/postgres/Projects.test.ts": `${header}// @ts-expect-error a string is no number\nexport const size: number = "s"\n`,
   "test/layers/live.test.ts": `${header}import { live } from "../../src/layers/live.ts"\nlive()\n`

@@ -21,6 +21,9 @@ export class Caller extends Schema.Class<Caller>("holdfast/Caller")({
   initiator: Schema.Literals(["user", "agent"])
 }) {}
 
+/** Who asks: a verified caller, or the product itself, which has no account. */
+export type Asker = Caller | "system"
+
 /**
  * The account is unknown, disabled, or has no such access to the Project. It does not tell which. Without a Project
  * it is about the tenant: the account may not act there at all.
@@ -40,11 +43,14 @@ export class AccessRefused extends Schema.TaggedError<AccessRefused>()("AccessRe
 export class HostAccounts extends Context.Service<
   HostAccounts,
   {
-    /** Re-checks, in the caller's transaction, that the account lives and may write to (or read) the Project. */
+    /**
+     * Re-checks, in the caller's transaction, that the account lives and may write to (or read) the Project; to
+     * administer it takes an administrator.
+     */
     readonly requireAccess: (
       caller: Caller,
       project: ProjectId,
-      access: "read" | "write"
+      access: "read" | "write" | "administer"
     ) => Effect.Effect<void, AccessRefused | StorageFailure | TransactionEnded, PluginTx>
   }
 >()("holdfast/domain/host/Accounts/HostAccounts") {}

@@ -10,12 +10,13 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import { projectLeasesMax } from "../Bounds.ts"
-import { type AccessRefused, type Caller, HostAccounts } from "../host/Accounts.ts"
+import { type AccessRefused, type Asker, HostAccounts } from "../host/Accounts.ts"
 import { HostProjects, type ProjectNotActive } from "../host/Projects.ts"
 import { Identifiers } from "../Identifiers.ts"
 import { LeaseId, type ProjectId, type SandboxId } from "../Identity.ts"
 import {
   PluginDb,
+  type PluginTx,
   type StorageError,
   type StorageFailure,
   type TransactionEnded
@@ -51,6 +52,9 @@ export interface Finalized {
   readonly intentFailure: Option.Option<StorageFailure>
 }
 
+/** What is written with the lease: an intent that must not be there without it, nor it without the intent. */
+export type WithLease<E> = (lease: Lease) => Effect.Effect<unknown, E, PluginTx>
+
 /** What the holder of an execution lease works with. */
 export interface LeaseHandle {
   readonly lease: Lease
@@ -64,6 +68,8 @@ export interface LeaseHandle {
   readonly requestCancel: Effect.Effect<void>
   /** Returns when a cancellation is known here, whoever asked for it. */
   readonly cancelRequested: Effect.Effect<void>
+  /** Whether a cancellation is known here by now; costs nothing. */
+  readonly isCancelled: Effect.Effect<boolean>
   /** Awaits the pending intent, then reads; a failed intent fails here. Source: SP-LEASE-05. */
   readonly cancellation: Effect.Effect<CancelMarker, StorageFailure>
   /**
@@ -73,17 +79,23 @@ export interface LeaseHandle {
   readonly finalize: (evidence: Option.Option<ExecutionEvidence>) => Effect.Effect<Finalized, StorageFailure>
 }
 
-const admit = Effect.fnUntraced(function* (
-  caller: Caller,
+const admit = Effect.fnUntraced(function* <E>(
+  asker: Asker,
   request: ExecutionRequest,
-  announce: { readonly id: LeaseId; readonly sentAtNanos: bigint }
+  {
+    announce,
+    withLease
+  }: {
+    readonly announce: { readonly id: LeaseId; readonly sentAtNanos: bigint }
+    readonly withLease: WithLease<E>
+  }
 ) {
   const projects = yield* HostProjects
   const accounts = yield* HostAccounts
   const admission = yield* LeaseAdmission
   const register = yield* HeldLeases
   yield* projects.requireActive(request.project)
-  yield* accounts.requireAccess(caller, request.project, "write")
+  if (asker !== "system") yield* accounts.requireAccess(asker, request.project, "write")
   const runtime = Option.getOrUndefined(yield* admission.holdRuntime(request.project))
   if (runtime?.observed !== "running" || runtime.sandbox === null) {
     return yield* new RuntimeNotRunning({
@@ -100,8 +112,10 @@ const admit = Effect.fnUntraced(function* (
     label: request.label
   })
   register.executions.announce(admittingExecution(lease, announce.sentAtNanos))
-  if (yield* admission.insert(lease)) return
-  return yield* new LeasesFull({ project: request.project, leasesMax: projectLeasesMax })
+  if (!(yield* admission.insert(lease))) {
+    return yield* new LeasesFull({ project: request.project, leasesMax: projectLeasesMax })
+  }
+  yield* withLease(lease)
 })
 
 const finalizeHeld = Effect.fn("leases.finalize")(function* (
@@ -145,24 +159,28 @@ const makeHandle = Effect.fnUntraced(function* (held: HeldExecution) {
     confirm: confirm.pipe(Effect.withSpan("leases.confirm")),
     requestCancel: intendCancel(held).pipe(Effect.provideContext(context)),
     cancelRequested: held.cancelled.await,
+    isCancelled: Effect.sync(() => held.cancel !== "none"),
     cancellation: readCancellation(held).pipe(Effect.provideContext(context)),
     finalize: (evidence) => finalizeHeld(held, evidence).pipe(Effect.provideContext(context))
   }
   return handle
 })
 
+const nothingMore: WithLease<never> = () => Effect.void
+
 /**
  * Admits an execution and holds its lease until the scope ends or `finalize` is given evidence.
  * One transaction: the Project active, the caller's access, the runtime's row FOR SHARE and observed running, the
- * insert. Refused with `ProjectNotActive`, `AccessRefused`, `RuntimeNotRunning`, `LeasesFull`.
- * Source: SP-ADM-01, SP-ADM-04.
+ * insert, and what `withLease` writes. Refused with `ProjectNotActive`, `AccessRefused`, `RuntimeNotRunning`,
+ * `LeasesFull`, and with what `withLease` refuses. The system asks for no account. Source: SP-ADM-01, SP-ADM-04.
  */
-export const admitExecution: (
-  caller: Caller,
-  request: ExecutionRequest
+export const admitExecution: <E = never>(
+  asker: Asker,
+  request: ExecutionRequest,
+  withLease?: WithLease<E>
 ) => Effect.Effect<
   LeaseHandle,
-  AdmissionRefused | StorageError | TransactionEnded,
+  AdmissionRefused | StorageError | TransactionEnded | E,
   | Scope.Scope
   | PluginDb
   | HostProjects
@@ -171,12 +189,16 @@ export const admitExecution: (
   | LeaseStore
   | HeldLeases
   | Identifiers
-> = Effect.fn("leases.admitExecution")(function* (caller, request) {
+> = Effect.fn("leases.admitExecution")(function* <E>(
+  asker: Asker,
+  request: ExecutionRequest,
+  withLease: WithLease<E> = nothingMore
+) {
   const db = yield* PluginDb
   const register = yield* HeldLeases
   const id = LeaseId.make(yield* (yield* Identifiers).uuid)
   const announce = { id, sentAtNanos: yield* Clock.monotonicTimeNanos }
-  const admitting = db.transaction("leases.admitExecution", admit(caller, request, announce))
+  const admitting = db.transaction("leases.admitExecution", admit(asker, request, { announce, withLease }))
   return yield* Effect.uninterruptibleMask(
     Effect.fnUntraced(function* (restore) {
       // Before the transaction: whatever becomes of it, the scope's end leaves no row without a holder.
@@ -194,13 +216,13 @@ export const admitExecution: (
  * interrupted there is no evidence: the lease is retained, see `finalizeProvenGone`. Source: SP-LEASE-07.
  */
 export const holdExecution = Effect.fn("leases.holdExecution")(function* <A, E, R>(
-  caller: Caller,
+  asker: Asker,
   request: ExecutionRequest,
   use: (
     handle: LeaseHandle
   ) => Effect.Effect<readonly [value: A, evidence: Option.Option<ExecutionEvidence>], E, R>
 ) {
-  const handle = yield* admitExecution(caller, request)
+  const handle = yield* admitExecution(asker, request)
   const [value, evidence] = yield* use(handle)
   return { value, finalized: yield* handle.finalize(evidence) }
 }, Effect.scoped)

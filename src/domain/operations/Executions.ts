@@ -31,6 +31,8 @@ const giveBack = (operation: Operation) =>
 export class Executions extends Context.Service<
   Executions,
   {
+    /** Waits for a free place and answers how many there are: for the dispatcher, who alone fills them. */
+    readonly room: Effect.Effect<number>
     /** Waits for a free place, then carries the operation out in the background. It is held here from the call on. */
     readonly take: (operation: Operation) => Effect.Effect<void>
     /**
@@ -61,6 +63,9 @@ export class Executions extends Context.Service<
           Effect.provideContext(context)
         )
       return {
+        room: Effect.map(places.withPermits(1)(Effect.void), () =>
+          Math.max(1, operationsAtOnceMax - held.size)
+        ),
         take: Effect.fnUntraced(function* (operation) {
           held.set(operation.id, operation)
           yield* places.take(1)

@@ -73,7 +73,9 @@ export const OperationParameters = Schema.Struct({
   cpuMillis: Schema.optionalKey(Schema.Int),
   memoryMebibytes: Schema.optionalKey(Schema.Int),
   processesMax: Schema.optionalKey(Schema.Int),
-  snapshot: Schema.optionalKey(SnapshotId)
+  snapshot: Schema.optionalKey(SnapshotId),
+  /** Host directory that becomes the workspace and stays the host's; administrators ask for it. Source: SP-DEL-07. */
+  adoptDisk: Schema.optionalKey(Schema.String)
 })
 export type OperationParameters = typeof OperationParameters.Type
 
@@ -87,7 +89,7 @@ export const machineParameterNames = [
 ] as const
 
 /** The fields of `OperationParameters`: two requests are the same when each is. */
-export const parameterNames = [...machineParameterNames, "snapshot"] as const
+export const parameterNames = [...machineParameterNames, "snapshot", "adoptDisk"] as const
 
 /** A request as its caller makes it. The initiator is not among it: it comes from the credentials. */
 export interface OperationRequest {
@@ -137,6 +139,8 @@ export class Operation extends Schema.Class<Operation>("holdfast/Operation")({
   errorText: Schema.NullOr(Schema.String),
   /** Who superseded it: an account's id, or `system`; null unless it is superseded. Source: FC-22. */
   supersededBy: Schema.NullOr(Schema.String),
+  /** Who asked to take it back while its claimant's node was not seen: it is, once the claim comes back. Source: FC-06. */
+  supersedeAskedBy: Schema.NullOr(Schema.String),
   createdAtMillis: Schema.Int,
   claimedAtMillis: Schema.NullOr(Schema.Int),
   settledAtMillis: Schema.NullOr(Schema.Int)

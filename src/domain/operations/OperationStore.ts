@@ -36,6 +36,7 @@ import type {
   OperationParameters,
   OperationResult
 } from "./Operation.ts"
+import type { OperationProgress } from "./OperationEvents.ts"
 import type { QueueSight } from "./waiting.ts"
 
 /** An operation as it is asked for, with everything resolved before a transaction opens. Source: SP-TX-10. */
@@ -62,6 +63,12 @@ export const supersededByUser = {
   text: "it was taken back before it began"
 } as const
 
+/** The same of one that was at work on a node that was not seen when somebody asked. Source: FC-06. */
+export const supersededOnceSeen = {
+  code: "superseded_by_user",
+  text: "it was taken back while the node that had begun it was not seen, and nobody went on with it"
+} as const
+
 /** Why queued work of a closed Project ends. Source: SP-DEL-04. */
 export const supersededByDeletion = {
   code: "project_not_active",
@@ -79,15 +86,18 @@ export type Enqueued =
   | { readonly outcome: "generation_conflict"; readonly actual: Generation; readonly expected: Generation }
   | { readonly outcome: "not_provisioned" | "already_provisioned" }
 
-/** What became of taking an operation back; `refused` answers it as it is: at work, settled, or a deletion's. */
+/**
+ * What became of taking an operation back; `refused` answers it as it is: at work, settled, or a deletion's. `asked`: its
+ * claimant's node is not seen, so the claim stays, and who comes by it next supersedes it.
+ */
 export interface TakenBack {
-  readonly outcome: "superseded" | "repeated" | "refused"
+  readonly outcome: "superseded" | "asked" | "repeated" | "refused"
   readonly operation: Operation
 }
 
-/** What a claim call moved: ordinary work of closed Projects that it superseded, then at most one claim. */
+/** What a claim call moved: what it claimed, oldest first, and ordinary work of closed Projects that it superseded. */
 export interface Claimed {
-  readonly claimed: Option.Option<Operation>
+  readonly claimed: ReadonlyArray<Operation>
   readonly superseded: ReadonlyArray<Operation>
 }
 
@@ -139,18 +149,26 @@ export class ClaimLost extends Schema.TaggedError<ClaimLost>()("ClaimLost", {
 export class OperationStore extends Context.Service<
   OperationStore,
   {
-    /** Admission in one statement: the same refusals in the same order as the composed form. Source: SP-ADM. */
+    /**
+     * Admission in one statement, which admissions that wait anyway share: the same refusals in the same order as the
+     * composed form, each for its own caller. Source: SP-ADM.
+     */
     readonly enqueue: (
       prepared: PreparedOperation
     ) => Effect.Effect<Enqueued, ProjectNotActive | AccessRefused | StorageFailure>
     /**
-     * Claims the oldest queued operation that the process's node may carry out, never one that another claimant
-     * holds: what a machine needs is left to the node that carries it. Ordinary work of a Project that is not active
-     * is superseded instead. None: no queued row was to be had when the statement began. Source: FC-13.
+     * Moves the oldest queued operations that the process's node may carry out, at most so many and never one that
+     * another claimant holds: what a machine needs is left to the node that carries it. Ordinary work of a Project that
+     * is not active is superseded instead of claimed. Fewer than asked for: no more were to be had when the statement
+     * began. Source: FC-13.
      */
-    readonly claimNext: (process: ProcessIdentity) => Effect.Effect<Claimed, StorageFailure>
+    readonly claim: (
+      process: ProcessIdentity,
+      operationsMax: number
+    ) => Effect.Effect<Claimed, StorageFailure>
     /**
-     * Supersedes a queued operation of the Project for the caller, whose access is re-checked in the same statement.
+     * Supersedes a queued operation of the Project for the caller, whose access is re-checked in the same statement;
+     * one that a process of a node holds which was not seen for `nodeUnseenSeconds` is marked.
      * None: there is no such operation. Source: FC-06, FC-22, SP-ADM-04.
      */
     readonly takeBack: (
@@ -229,13 +247,14 @@ export class OperationRows extends Context.Service<
     ) => Effect.Effect<Operation, ClaimLost | BoundError>
     /**
      * Ends a claimed operation, records what the runtime is now (if said, and if its generation is still the one),
-     * and trims the Project's receipts: one statement. Joins or opens. Source: SP-OPS-04.
+     * and trims the Project's receipts: one statement, which ends that wait anyway share. Joins or opens.
+     * Source: SP-OPS-04.
      */
     readonly settle: (
       claim: HeldClaim,
       outcome: SettleOutcome,
       observation?: Observation
-    ) => Effect.Effect<Operation, ClaimLost | BoundError>
+    ) => Effect.Effect<OperationProgress, ClaimLost | BoundError>
     /**
      * Notes what proves a machine absent on every receipt of the Project that owes it, and none of them stays for it
      * any more. Nothing but a proof takes a machine off a receipt. Joins or opens. Source: SP-OPS-04, BX-02.

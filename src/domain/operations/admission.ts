@@ -6,7 +6,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type { AccessRefused, Caller } from "../host/Accounts.ts"
+import type { AccessRefused, Asker } from "../host/Accounts.ts"
 import type { ProjectNotActive } from "../host/Projects.ts"
 import * as Identifiers from "../Identifiers.ts"
 import { OperationId, type ProjectId } from "../Identity.ts"
@@ -14,6 +14,7 @@ import type { StorageFailure } from "../persistence/PluginDb.ts"
 import {
   type AdmissionRefusal,
   GenerationConflict,
+  InvalidParameters,
   OperationInProgress,
   ProjectDeletionRequired,
   RequestKeyConflict,
@@ -24,9 +25,6 @@ import type { Operation, OperationRequest } from "./Operation.ts"
 import { OperationEvents, progressOf } from "./OperationEvents.ts"
 import { type Enqueued, OperationStore, type PreparedOperation } from "./OperationStore.ts"
 import { findInvalidParameter } from "./parameters.ts"
-
-/** Who asks: a verified caller, or the product itself, which has no account. */
-export type Asker = Caller | "system"
 
 /** What a request can be refused with once it is sensible. */
 export type Refusal = AdmissionRefusal | ProjectNotActive | AccessRefused
@@ -67,6 +65,10 @@ const startingActions: ReadonlyArray<OperationRequest["action"]> = [
   "recover"
 ]
 
+/** Whether the request takes a directory of the host's for its own workspace, which is more than writing. */
+export const isAdopting = ({ parameters }: Pick<OperationRequest, "parameters">): boolean =>
+  parameters.adoptDisk !== undefined
+
 /** All that is no row: a sensible request, the asker's account and initiator, a fresh id. Source: SP-TX-10. */
 export const prepareOperation = Effect.fnUntraced(function* (asker: Asker, request: OperationRequest) {
   if (request.action === "delete") {
@@ -75,6 +77,12 @@ export const prepareOperation = Effect.fnUntraced(function* (asker: Asker, reque
   const invalid = findInvalidParameter(request)
   if (invalid !== null) {
     return yield* invalid
+  }
+  if (isAdopting(request) && (asker === "system" || !asker.administrator)) {
+    return yield* new InvalidParameters({
+      field: "adoptDisk",
+      why: "is for administrators of the host: leave it out for a disk of the project's own"
+    })
   }
   const identifiers = yield* Identifiers.Identifiers
   const prepared: PreparedOperation = {

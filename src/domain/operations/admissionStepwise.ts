@@ -5,14 +5,14 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { HostAccounts } from "../host/Accounts.ts"
+import { type Asker, HostAccounts } from "../host/Accounts.ts"
 import { HostProjects } from "../host/Projects.ts"
 import { type BoundRuntimeStore, RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import {
   type Admitted,
   alertRefusedStart,
   announceAdmission,
-  type Asker,
+  isAdopting,
   prepareOperation
 } from "./admission.ts"
 import { type Admission, decideAdmission } from "./admissionDecision.ts"
@@ -74,7 +74,7 @@ const steps = Effect.fnUntraced(function* (
   const { project } = prepared
   yield* projects.requireActive(project)
   if (asker !== "system") {
-    yield* accounts.requireAccess(asker, project, "write")
+    yield* accounts.requireAccess(asker, project, isAdopting(prepared) ? "administer" : "write")
   }
   const made = prepared.action === "provision" && (yield* store.createIfMissing(project))
   const runtime = yield* store.runtime(project)

@@ -17,7 +17,7 @@ import { specOf } from "../registry/creation.ts"
 import { Registry } from "../registry/Registry.ts"
 import type { SandboxRequest } from "../registry/sandboxRequest.ts"
 import { Disks } from "../runtimes/Disks.ts"
-import { MachineRecipe } from "../runtimes/Runtime.ts"
+import { MachineRecipe, workspaceOf } from "../runtimes/Runtime.ts"
 import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import type { Operation } from "./Operation.ts"
 import { OperationRefused } from "./OperationRefused.ts"
@@ -49,7 +49,7 @@ export const requestOf = (project: ProjectId, recipe: MachineRecipe): SandboxReq
   cpuMillis: recipe.cpuMillis,
   memoryBytes: recipe.memoryBytes,
   processesMax: recipe.processesMax,
-  disk: recipe.disks[0] ?? null,
+  disk: workspaceOf(recipe) ?? null,
   lifeSeconds: sandboxLifeSecondsMax
 })
 
@@ -57,7 +57,7 @@ const mebibyteBytes = 1024 ** 2
 
 const supervisorOf = (name: string) => Schema.decodeUnknownSync(MachineRecipe.fields.supervisor)(name)
 
-/** A fresh recipe for what `provision` was asked, with a disk of its own. */
+/** A fresh recipe for what `provision` was asked, with a disk of its own unless it adopts one. */
 export const firstRecipe = Effect.fnUntraced(function* (operation: Operation) {
   const { uuid } = yield* Identifiers
   const registry = yield* Registry
@@ -72,7 +72,9 @@ export const firstRecipe = Effect.fnUntraced(function* (operation: Operation) {
     node: registry.node,
     sandbox: SandboxId.make(`sb-${yield* uuid}`),
     generation: operation.generation,
-    disks: [disks.pathOf(operation.project, yield* uuid)]
+    ...(asked.adoptDisk === undefined
+      ? { disks: [disks.pathOf(operation.project, yield* uuid)] }
+      : { disks: [], adoptedDisk: asked.adoptDisk })
   })
 })
 
@@ -90,7 +92,8 @@ export const nextRecipe = Effect.fnUntraced(function* (operation: Operation, old
     node: old.node,
     sandbox: SandboxId.make(`sb-${yield* uuid}`),
     generation: Generation.make(old.generation + 1),
-    disks: old.disks
+    disks: old.disks,
+    ...(old.adoptedDisk === undefined ? {} : { adoptedDisk: old.adoptedDisk })
   })
 })
 
@@ -119,6 +122,11 @@ export const requireBuildable = Effect.fnUntraced(function* (operation: Operatio
       why: `it asks for ${recipe.supervisor}, and this daemon carries guests by ${kind}: start the daemon with that supervisor or ask for auto`
     })
   }
-  const launch = { ...requestOf(operation.project, recipe), runId: "", attemptId: "", disk: null }
+  const launch = {
+    ...requestOf(operation.project, recipe),
+    runId: "",
+    attemptId: "",
+    disk: recipe.adoptedDisk ?? null
+  }
   yield* supervisor.validate(specOf(launch))
 })

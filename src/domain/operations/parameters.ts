@@ -3,6 +3,7 @@
  * supervisor is there is checked by those who build the machine.
  */
 import {
+  diskPathBytesMax,
   imageBytesMax,
   runtimeCpuMillisMax,
   runtimeCpuMillisMin,
@@ -23,22 +24,33 @@ const outside = (value: number | undefined, minimum: number, maximum: number): s
     ? null
     : `must be a whole number from ${minimum} to ${maximum}`
 
-/** `host`, or an absolute path in its shortest written form. Whether it exists is checked elsewhere. */
-const imageFault = (image: string | undefined): string | null => {
-  if (image === undefined || image === "host") {
-    return null
-  }
-  const segments = image.split("/")
-  const normal =
+/** An absolute path in its shortest written form. Whether it exists is checked elsewhere. */
+const isPlainPath = (path: string): boolean => {
+  const segments = path.split("/")
+  const isNormal =
     segments.length > 1 &&
     segments[0] === "" &&
     segments.slice(1).every((segment) => segment !== "" && segment !== "." && segment !== "..")
-  if (!normal || /\p{Cc}/u.test(image)) {
-    return "must be `host` or an absolute path without empty, `.` or `..` segments"
-  }
-  return new TextEncoder().encode(image).length <= imageBytesMax
-    ? null
-    : `must not be longer than ${imageBytesMax} bytes`
+  return isNormal && !/\p{Cc}/u.test(path)
+}
+
+const lengthFault = (path: string, bytesMax: number): string | null =>
+  new TextEncoder().encode(path).length <= bytesMax ? null : `must not be longer than ${bytesMax} bytes`
+
+/** `host`, or a plain path. */
+const imageFault = (image: string | undefined): string | null => {
+  if (image === undefined || image === "host") return null
+  return isPlainPath(image)
+    ? lengthFault(image, imageBytesMax)
+    : "must be `host` or an absolute path without empty, `.` or `..` segments"
+}
+
+const adoptionFault = ({ action, parameters }: OperationRequest): string | null => {
+  if (parameters.adoptDisk === undefined) return null
+  if (action !== "provision") return `is taken by provision, not by ${action}`
+  return isPlainPath(parameters.adoptDisk)
+    ? lengthFault(parameters.adoptDisk, diskPathBytesMax)
+    : "must be an absolute path without empty, `.` or `..` segments"
 }
 
 /** Actions that make a machine as it is asked for. */
@@ -69,6 +81,7 @@ export const findInvalidParameter = (request: OperationRequest): InvalidParamete
         : null
     ],
     ["snapshot", snapshotFault(request)],
+    ["adoptDisk", adoptionFault(request)],
     ["cpuMillis", outside(parameters.cpuMillis, runtimeCpuMillisMin, runtimeCpuMillisMax)],
     [
       "memoryMebibytes",

@@ -9,6 +9,7 @@ import * as Option from "effect/Option"
 import { guestReadyMillisMax, guestReadyPollMillis } from "../Bounds.ts"
 import { GuestSupervisor } from "../guests/GuestSupervisor.ts"
 import * as Schedule from "effect/Schedule"
+import * as Struct from "effect/Struct"
 import { Identifiers } from "../Identifiers.ts"
 import { fitsCapacity } from "../registry/charges.ts"
 import { createSandbox } from "../registry/creation.ts"
@@ -56,11 +57,12 @@ const requireRoom = Effect.fnUntraced(function* ({ cpuMillis, memoryBytes }: Mac
   yield* Effect.fromResult(fitsCapacity(yield* registry.charges, needed, registry.capacity))
 })
 
-/** A machine like the old one, on an empty disk. */
+/** A machine like the old one, on an empty disk; a directory that the old one has adopted stays as it is. */
 const recipeBeside = Effect.fnUntraced(function* (operation: Operation, old: MachineRecipe) {
   const { uuid } = yield* Identifiers
   const disk = (yield* Disks).pathOf(operation.project, yield* uuid)
-  return new MachineRecipe({ ...(yield* nextRecipe(operation, old)), disks: [disk] })
+  const next = yield* nextRecipe(operation, old)
+  return new MachineRecipe({ ...Struct.omit(next, ["adoptedDisk"]), disks: [disk] })
 })
 
 /** Everything that can refuse is asked before the old machine is touched, and the new one's place is reserved. */

@@ -12,7 +12,7 @@ import type { SnapshotId } from "../Identity.ts"
 import type { SandboxRecord } from "../registry/Record.ts"
 import { Registry } from "../registry/Registry.ts"
 import { Disks } from "../runtimes/Disks.ts"
-import type { MachineRecipe } from "../runtimes/Runtime.ts"
+import { type MachineRecipe, workspaceOf } from "../runtimes/Runtime.ts"
 import { type Snapshot, SnapshotRows } from "../runtimes/SnapshotRows.ts"
 import { WorkspaceCopies } from "../runtimes/WorkspaceCopies.ts"
 import { letLeftBehindGoOn, whilePaused } from "./guestPause.ts"
@@ -50,8 +50,6 @@ const ownSnapshot = Effect.fnUntraced(function* (operation: Operation) {
     found === undefined ? "the row of its snapshot is gone" : "another snapshot has the name"
   )
 })
-
-const workspaceOf = (recipe: MachineRecipe) => recipe.disks[0]
 
 const insertRow = Effect.fnUntraced(function* (
   operation: Operation,

@@ -36,10 +36,12 @@ const image: MachineAct = Effect.fnUntraced(function* (operation, recorder) {
   return { newRecipe: recipe }
 })
 
+/** A machine without a disk of its own may still get snapshots, which lie below the Project's root. */
 const storage: MachineAct = Effect.fnUntraced(function* (operation) {
   const disks = yield* Disks
   const recipe = yield* machineToBuild(operation)
-  yield* Effect.forEach(recipe.disks, disks.ensure, { discard: true })
+  const paths = recipe.disks.length === 0 ? [disks.rootOf(operation.project)] : recipe.disks
+  yield* Effect.forEach(paths, disks.ensure, { discard: true })
   return nothingMore
 })
 

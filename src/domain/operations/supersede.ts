@@ -1,6 +1,7 @@
 /**
  * Taking a queued operation back: whoever may write to the Project need not wait for a worker that never appears. What
- * was claimed is at work and ends by itself, and a deletion's operation belongs to the deletion. Source: FC-06, FC-22.
+ * was claimed is at work and ends by itself; where its node is not seen any more, it is marked, for a claim that may be
+ * alive is never stolen. A deletion's operation belongs to the deletion. Source: FC-06, FC-22, SP-OPS-02.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -31,13 +32,14 @@ export class OperationNotQueued extends Schema.TaggedError<OperationNotQueued>()
   override get message(): string {
     return this.action === "delete"
       ? `operation ${this.operation} belongs to the deletion of its project: it cannot be taken back`
-      : `operation ${this.operation} is ${this.state}: only a queued one can be taken back`
+      : `operation ${this.operation} is ${this.state}: only a queued one can be taken back, or one whose node is not seen`
   }
 }
 
 /**
  * Supersedes a queued operation for the caller, whose id stays on the receipt, and answers it; one that is superseded
- * already is answered as it is. Refused with `OperationNotFound`, `AccessRefused`, `OperationNotQueued`.
+ * already is answered as it is. A claimed one of a node that was not seen for `nodeUnseenSeconds` is answered as it is
+ * with the caller's mark: it is superseded once its claim comes back. Refused with `OperationNotFound`, `AccessRefused`, `OperationNotQueued`.
  */
 export const supersedeOperation = Effect.fn("operations.supersede")(function* (
   caller: Caller,
@@ -50,6 +52,7 @@ export const supersedeOperation = Effect.fn("operations.supersede")(function* (
   if (outcome === "refused") {
     return yield* new OperationNotQueued({ operation: id, action: operation.action, state: operation.state })
   }
-  if (outcome === "superseded") yield* (yield* OperationEvents).publish(progressOf(operation))
+  if (outcome === "superseded" || outcome === "asked")
+    yield* (yield* OperationEvents).publish(progressOf(operation))
   return operation
 })

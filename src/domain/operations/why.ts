@@ -128,13 +128,22 @@ const absenceSteps = ({ absences, result }: Operation): ReadonlyArray<OperationW
     (proof) => step("absence", proof, { actor: theRuntime })
   )
 
+const openEnd = ({ supersedeAskedBy }: Operation): OperationWhyStep =>
+  supersedeAskedBy === null
+    ? step("end", "it has not ended")
+    : step(
+        "end",
+        "it has not ended: somebody has asked to take it back, and its claim is not stolen while its node is not seen; once the claim comes back, nobody goes on with it",
+        { actor: supersedeAskedBy }
+      )
+
 const endStep = (operation: Operation): OperationWhyStep => {
   const { errorCode, errorText, settledAtMillis, state, supersededBy } = operation
   const why = errorCode === null ? "" : ` (${errorCode}): ${errorText ?? "no sentence is kept"}`
   switch (state) {
     case "queued":
     case "claimed":
-      return step("end", "it has not ended")
+      return openEnd(operation)
     case "superseded":
       return step("end", `superseded${why}`, {
         atMillis: settledAtMillis,

@@ -1,7 +1,8 @@
 /**
  * The node's own loop: every second it looks for sandboxes whose life is over and begins their deletion. A look waits
  * for nothing, so a slow deletion delays no other; a few are carried out at a time, and none twice. What fails keeps
- * its intent, and the sweep goes on with it. Source: RG-DEL-09, RG figures, FC-23.
+ * its intent, and the sweep goes on with it; until it is gone it is told as failed. Source: RG-DEL-09, RG figures,
+ * FC-05, FC-23.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -11,6 +12,7 @@ import { deletionsAtOnceMax, maintenanceIntervalMillis } from "../Bounds.ts"
 import type { SandboxId } from "../Identity.ts"
 import { type ClockView, isLifeOver, observeClock } from "./clockTrust.ts"
 import { expireSandbox, type LifeJudge } from "./expiry.ts"
+import { nodeSweeps, reportSweep, type SweepCount } from "../SweepReports.ts"
 import type { SandboxRecord } from "./Record.ts"
 import { Registry } from "./Registry.ts"
 
@@ -45,6 +47,9 @@ export const makeMaintenance = Effect.gen(function* () {
   const watchClock = makeClockWatch(() => newestMillis)
   const turns = Semaphore.makeUnsafe(deletionsAtOnceMax)
   const inFlight = new Set<SandboxId>()
+  /** Expired ones whose deletion has failed and that are still there. */
+  const overdue = new Set<SandboxId>()
+  let expiredSinceLook = 0
   /** Monotonic time at which each record was first seen here. */
   let firstSeen: ReadonlyMap<SandboxId, number> = new Map()
 
@@ -67,12 +72,16 @@ export const makeMaintenance = Effect.gen(function* () {
     turns
       .withPermits(1)(expireSandbox(sandbox, judge))
       .pipe(
-        Effect.tap((outcome) =>
-          outcome === "expired" ? Effect.logInfo(`${sandbox} has expired and was deleted`) : Effect.void
-        ),
-        Effect.catch(({ message }) =>
-          Effect.logWarning(`${sandbox} has expired and is still there: ${message}`)
-        ),
+        Effect.tap((outcome) => {
+          overdue.delete(sandbox)
+          if (outcome !== "expired") return Effect.void
+          expiredSinceLook += 1
+          return Effect.logInfo(`${sandbox} has expired and was deleted`)
+        }),
+        Effect.catch(({ message }) => {
+          overdue.add(sandbox)
+          return Effect.logWarning(`${sandbox} has expired and is still there: ${message}`)
+        }),
         Effect.ensuring(Effect.sync(() => inFlight.delete(sandbox)))
       )
 
@@ -80,6 +89,7 @@ export const makeMaintenance = Effect.gen(function* () {
   const tick = Effect.gen(function* () {
     const records = yield* registry.inventory
     yield* see(records)
+    for (const sandbox of overdue) if (!records.has(sandbox)) overdue.delete(sandbox)
     const isOver = yield* judge
     let begun = 0
     for (const [sandbox, record] of records) {
@@ -90,10 +100,16 @@ export const makeMaintenance = Effect.gen(function* () {
     }
     return begun
   })
-  return { tick }
+  /** A tick, and what has become of the deletions by then: those that ended since the one before, and those that failed. */
+  const pass = Effect.map(tick, (): SweepCount => {
+    const [done, failed] = [expiredSinceLook, overdue.size]
+    expiredSinceLook = 0
+    return { attempted: done + failed, done, failed }
+  })
+  return { tick, pass }
 })
 
-/** Ticks while the scope is open. It ends by itself only with `StorageFailed`, which no later tick could survive. */
-export const maintenanceLoop = Effect.flatMap(makeMaintenance, ({ tick }) =>
-  Effect.repeat(tick, Schedule.fixed(maintenanceIntervalMillis))
-).pipe(Effect.catch((failure) => Effect.logError(`no sandbox expires any more: ${failure.message}`)))
+/** Ticks while the scope is open, and reports each pass. Where the registry's storage has failed every pass fails. */
+export const maintenanceLoop = Effect.flatMap(makeMaintenance, ({ pass }) =>
+  Effect.repeat(reportSweep(nodeSweeps.expired, pass), Schedule.fixed(maintenanceIntervalMillis))
+)

@@ -95,7 +95,7 @@ export const makeRegistry = Effect.fn("registry.make")(function* (
   budgetBytes: number = registrySnapshotBytesMax
 ) {
   const committer = yield* makeCommitter(opened.owner, inventoryOf(opened.records))
-  const gates = makeGates()
+  const gates = makeGates<SandboxId>()
 
   /** Refuses while the latch is closed, reads too. */
   const whileSound = <A>(read: () => A): Effect.Effect<A, StorageFailed> =>

@@ -26,6 +26,7 @@ import { Disks } from "../runtimes/Disks.ts"
 import type { MachineRecipe } from "../runtimes/Runtime.ts"
 import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import { SnapshotRows } from "../runtimes/SnapshotRows.ts"
+import { WorktreeRows } from "../worktrees/WorktreeRows.ts"
 import { verifyRemoval } from "./inspection.ts"
 import type { SandboxPaths } from "./RemovalPlan.ts"
 import { RemovalRecords } from "./RemovalRecords.ts"
@@ -38,6 +39,7 @@ export type RemovalServices =
   | HistoryStore
   | RuntimeLog
   | RemovalRecords
+  | WorktreeRows
   | SandboxPaths
 
 type Act = StepAct<RemovalServices>
@@ -111,6 +113,7 @@ const clearRecords = Effect.fnUntraced(function* (operation: Operation, result: 
   const rows = yield* OperationRows
   const records = yield* RemovalRecords
   const snapshots = yield* SnapshotRows
+  const worktrees = yield* WorktreeRows
   const history = yield* HistoryStore
   const log = yield* RuntimeLog
   return yield* runtimes.transaction("removal.clearRecords", (store) =>
@@ -118,6 +121,7 @@ const clearRecords = Effect.fnUntraced(function* (operation: Operation, result: 
       const runtime = yield* store.runtime(operation.project)
       yield* records.clearLeases(operation.project)
       yield* snapshots.clear(operation.project)
+      yield* worktrees.clear(operation.project)
       yield* log.clear(operation.project)
       yield* history.queueDeletion(operation.project)
       if (Option.isSome(runtime)) yield* store.remove(operation.project, runtime.value.generation)

@@ -32,8 +32,16 @@ export class MachineRecipe extends Schema.Class<MachineRecipe>("holdfast/Machine
   sandbox: SandboxId,
   generation: Generation,
   /** Disk directories that the runtime owns and that its deletion removes. The first is mounted at /workspace. */
-  disks: Schema.Array(Schema.String)
+  disks: Schema.Array(Schema.String),
+  /** Directory of the host's that is mounted there instead: never made, given away or removed here. Source: SP-DEL-07. */
+  adoptedDisk: Schema.optionalKey(Schema.String)
 }) {}
+
+/** The directory that the machine's guest has at /workspace, if it lies outside of the sandbox. */
+export const workspaceOf = ({
+  adoptedDisk,
+  disks
+}: Pick<MachineRecipe, "adoptedDisk" | "disks">): string | undefined => adoptedDisk ?? disks[0]
 
 export class Runtime extends Schema.Class<Runtime>("holdfast/Runtime")({
   project: ProjectId,

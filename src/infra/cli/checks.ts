@@ -71,6 +71,23 @@ export const groupsCheck = (mode: "unified" | "hybrid" | "legacy" | "none"): Che
       }
     : ok("cgroups", `limits are kept by cgroups (${mode})`)
 
+/** Without a display guests run; those of the image `host` have no desktop then. */
+export const desktopCheck = (fact: {
+  readonly hasDisplay: boolean
+  readonly hasTerminal: boolean
+}): CheckView => {
+  if (fact.hasDisplay && fact.hasTerminal)
+    return ok("desktop", "guests of the image host can have one (Xvnc)")
+  return {
+    name: "desktop",
+    state: "warning",
+    detail: fact.hasDisplay
+      ? "Xvnc is there and xterm is not: a desktop is empty unless its workspace has an .xsession"
+      : "Xvnc is missing: guests of the image host have no desktop",
+    advice: "run scripts/setup (Debian and Ubuntu: apt-get install tigervnc-standalone-server xterm)"
+  }
+}
+
 /** The embedded database, or the one that the environment names instead. */
 export const databaseCheck = (fact: {
   readonly externalUrl: boolean

@@ -8,9 +8,17 @@ import * as Os from "node:os"
 import * as Path from "node:path"
 import * as Effect from "effect/Effect"
 import { probeMachine } from "../guests/probe.ts"
+import { runProgram } from "../guests/programs.ts"
 import type { CheckView } from "../http/Views.ts"
 import { locate, majorVersion } from "../postgres/postgresBinaries.ts"
-import { databaseCheck, groupsCheck, nodeCheck, supervisorChecks, type SupervisorFact } from "./checks.ts"
+import {
+  databaseCheck,
+  desktopCheck,
+  groupsCheck,
+  nodeCheck,
+  supervisorChecks,
+  type SupervisorFact
+} from "./checks.ts"
 
 /** A state directory for the probe alone, so that a daemon's own is never touched. Open to the guests' users. */
 const probeDirectory = Effect.acquireRelease(
@@ -41,6 +49,14 @@ const probed = Effect.scoped(
   })
 )
 
+const hasProgram = (name: string) =>
+  Effect.map(
+    runProgram({ argv: ["/bin/sh", "-c", 'command -v "$1"', "holdfast-doctor", name] }),
+    ({ status }) => status === 0
+  )
+
+const desktopFact = Effect.all({ hasDisplay: hasProgram("Xvnc"), hasTerminal: hasProgram("xterm") })
+
 const databaseFact = (databaseUrl: string | undefined) =>
   Effect.match(locate, {
     onFailure: ({ message }) => ({ major: undefined, trouble: message }),
@@ -57,6 +73,7 @@ export const checksOfMachine = Effect.fn("cli.checksOfMachine")(function* (optio
     nodeCheck(process.versions.node),
     ...supervisorChecks(facts),
     groupsCheck(groups),
+    desktopCheck(yield* desktopFact),
     databaseCheck(database)
   ]
   return checks

@@ -57,6 +57,13 @@ export const killAll = (target: Target): Effect.Effect<boolean> =>
     return waitUntil(fact, { watch: null, pollMillis: poll, millisMax: Bounds.guestEndMillisMax })
   })
 
+/**
+ * Nobody is left whom the grace is for. With init the kernel has ended all of the guest; what may still be in its groups
+ * are helpers of the host's, such as bridges of its ports, which end when they are killed and not before.
+ */
+const isOver = (target: Target): boolean =>
+  isEnded(target) || (target.known.length > 0 && !target.known.some(isAlive))
+
 /** Asks the main process to end and waits; a guest that does not answer is killed anyway. */
 const askToEnd = (ground: Ground, observation: GuestObservation, target: Target, graceMillis: number) =>
   Effect.gen(function* () {
@@ -64,7 +71,7 @@ const askToEnd = (ground: Ground, observation: GuestObservation, target: Target,
     const desk = yield* Effect.option(deskUnderGate(ground, observation.identity))
     if (desk._tag === "None" || !desk.value.link.order("term")) return
     const poll = target.groups.length > 0 ? Bounds.guestEndPollMillis : 50
-    yield* waitUntil(() => isEnded(target), {
+    yield* waitUntil(() => isOver(target), {
       watch: emptyEvents(target.groups),
       pollMillis: Math.min(poll, Math.max(1, graceMillis)),
       millisMax: graceMillis

@@ -37,6 +37,10 @@ export interface SandboxFolder {
 export const runtimeDirectory = (stateDirectory: string): string => Path.join(stateDirectory, "runtime")
 export const disksDirectory = (stateDirectory: string): string => Path.join(stateDirectory, "disks")
 
+/** Whether a disk is one that the daemon has made; any other directory is the host's own. Looks at the path alone. */
+export const isDiskOfOurs = (stateDirectory: string, disk: string): boolean =>
+  disk.startsWith(`${disksDirectory(stateDirectory)}${Path.sep}`)
+
 /** Directories below runtime/ that are a probe's and no sandbox's. */
 export const probePrefix = ".probe-"
 

@@ -16,7 +16,7 @@ import { bubblewrapPlan, bubblewrapUserId } from "./bubblewrap.ts"
 import { removeGroup } from "./cgroupControl.ts"
 import { createGroups } from "./cgroups.ts"
 import { killAll, targetOf } from "./ending.ts"
-import { readRun, readStatus, type SandboxFolder } from "./folders.ts"
+import { isDiskOfOurs, readRun, readStatus, type SandboxFolder } from "./folders.ts"
 import {
   attempt,
   attemptAsync,
@@ -86,11 +86,14 @@ const planOf = (ground: Ground, root: GuestRoot, spec: GuestSpec): LaunchPlan =>
     : unsharePlan({ root, command })
 }
 
-/** The disk belongs to the guest's user; one that another guest had is given over, links never followed. */
-const giveDisk = (spec: GuestSpec, owner: number | null) =>
+/**
+ * The disk belongs to the guest's user; one that another guest had is given over, links never followed. A directory of
+ * the host's own keeps its owner: what the guest's user may do there, its mode says. Source: SP-DEL-07.
+ */
+const giveDisk = (ground: Ground, spec: GuestSpec, owner: number | null) =>
   Effect.gen(function* () {
     const { disk, sandbox } = spec
-    if (disk === null || owner === null) return
+    if (disk === null || owner === null || !isDiskOfOurs(ground.stateDirectory, disk)) return
     const found = yield* attempt(sandbox, "look at the disk", () => Files.lstatSync(disk))
     if (found.uid === owner) return
     const { status } = yield* runProgram({
@@ -156,7 +159,7 @@ export const prepare = (
     yield* Effect.forEach(former, (group) => removeGroup(group.path), { discard: true })
     const userId = ground.userIds.take(sandbox, readRun(folder)?.userId ?? null)
     if (userId === undefined) return yield* guestFailure(sandbox, "choose the guest's user", "none is free")
-    yield* giveDisk(spec, ground.userIds.isPrivate ? userId : null)
+    yield* giveDisk(ground, spec, ground.userIds.isPrivate ? userId : null)
     const groups = yield* attempt(sandbox, "make the guest's cgroups", () =>
       createGroups(ground.layout, sandbox, spec)
     )

@@ -6,7 +6,7 @@ import * as Files from "node:fs"
 import * as Path from "node:path"
 import type { GuestSpec } from "../../domain/guests/GuestSpec.ts"
 import { isEnvironmentName } from "./agentScript.ts"
-import { disksDirectory } from "./folders.ts"
+import { isDiskOfOurs } from "./folders.ts"
 import type { Ground } from "./ground.ts"
 
 export interface SpecDoubt {
@@ -59,18 +59,26 @@ const isReal = (path: string): boolean => {
   }
 }
 
+const isBelow = (path: string, directory: string): boolean =>
+  path === directory || path.startsWith(directory === Path.sep ? directory : `${directory}${Path.sep}`)
+
+/** A directory of the host's own: no link leads to it, and it has nothing to do with what the daemon keeps. */
+const isHostDirectory = ({ stateDirectory }: Ground, disk: string): boolean =>
+  isReal(disk) && !isBelow(disk, stateDirectory) && !isBelow(stateDirectory, disk)
+
 const checkDisk = (ground: Ground, disk: string | null): SpecDoubt | null => {
   if (disk === null) return null
   if (!Path.isAbsolute(disk) || statOf(disk)?.isDirectory() !== true) {
     return doubt("disk", "no directory is there: make the disk before the guest")
   }
-  if (!ground.userIds.isPrivate) return null
-  const disks = disksDirectory(ground.stateDirectory)
-  return disk.startsWith(`${disks}${Path.sep}`) && isReal(Path.dirname(disk)) && isReal(disk)
+  const isOwn = isDiskOfOurs(ground.stateDirectory, disk)
+  if (!ground.userIds.isPrivate && isOwn) return null
+  const isPlain = isOwn ? isReal(Path.dirname(disk)) && isReal(disk) : isHostDirectory(ground, disk)
+  return isPlain
     ? null
     : doubt(
         "disk",
-        "under a root daemon a disk lies below the state directory's disks/, with no link on the way"
+        "it lies below the state directory's disks/ or apart from that directory, with no link on the way"
       )
 }
 

@@ -10,19 +10,9 @@ import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as Schema from "effect/Schema"
-import {
-  argvItemBytesMax,
-  argvItemsMax,
-  environmentKeyBytesMax,
-  environmentPairsMax,
-  environmentValueBytesMax,
-  executionTimeoutMillisMax
-} from "../../domain/Bounds.ts"
-import { Metric, Resolution } from "../../domain/history/History.ts"
 import type { Caller } from "../../domain/host/Accounts.ts"
-import { nameFault } from "../../domain/host/ProjectStore.ts"
-import { Generation, LeaseId, OperationId, ProjectId, RequestKey, SnapshotId } from "../../domain/Identity.ts"
-import { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
+import { LeaseId, OperationId, ProjectId, SnapshotId } from "../../domain/Identity.ts"
+import { WorktreeName } from "../../domain/worktrees/Worktree.ts"
 import { apiErrors } from "./ApiErrors.ts"
 import {
   EnvironmentLeasesGroup,
@@ -32,8 +22,18 @@ import {
   SecretsGroup
 } from "./environmentApi.ts"
 import {
+  ExecutionRequest,
+  HistoryQuery,
+  OperationRequest,
+  ProjectName,
+  ProjectReference,
+  SnapshotRequest,
+  WorktreeRequest
+} from "./requestTerms.ts"
+import {
   DeletionPreviewView,
   DeletionView,
+  DesktopView,
   DoctorView,
   ExecutionLine,
   ExecutionView,
@@ -43,7 +43,8 @@ import {
   OperationWhyView,
   ProjectView,
   SnapshotView,
-  StatusView
+  StatusView,
+  WorktreeView
 } from "./Views.ts"
 
 /** The verified caller of the request that this fiber serves. Provided by the `Identified` middleware only. */
@@ -62,69 +63,7 @@ export class Decoded extends HttpApiMiddleware.Service<Decoded>()("holdfast/infr
   error: [...apiErrors]
 }) {}
 
-const bytesOf = (text: string): number => new TextEncoder().encode(text).length
-
-const boundedText = (bytesMax: number, name: string) =>
-  Schema.String.check(
-    Schema.makeFilter((text: string) => bytesOf(text) <= bytesMax && !text.includes("\0"), {
-      expected: `${name} of at most ${bytesMax} bytes without NUL`
-    })
-  )
-
-/** A new Project's name; digits alone would be taken for an id. The rule itself is the host's. */
-export const ProjectName = Schema.String.check(
-  Schema.makeFilter((name: string) => nameFault(name) === null, {
-    expected: "1 to 63 lower-case letters, digits and inner hyphens, with at least one letter"
-  })
-)
-
-/** A Project in a path: its id when it is a canonical positive integer, else its name. */
-export const ProjectReference = Schema.String.check(Schema.isPattern(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/))
-
-export const OperationRequest = Schema.Struct({
-  action: OperationAction,
-  requestId: RequestKey,
-  expectedGeneration: Schema.optionalKey(Generation),
-  parameters: Schema.optionalKey(OperationParameters)
-})
-
-/** Making a snapshot of that name, or restoring it. The name is never part of a path, since `..` is one. */
-export const SnapshotRequest = Schema.Struct({
-  snapshot: SnapshotId,
-  requestId: RequestKey,
-  expectedGeneration: Schema.optionalKey(Generation)
-})
-export type SnapshotRequest = typeof SnapshotRequest.Type
-
-export const ExecutionRequest = Schema.Struct({
-  argv: Schema.NonEmptyArray(boundedText(argvItemBytesMax, "an argument")).check(
-    Schema.isMaxLength(argvItemsMax)
-  ),
-  environment: Schema.Record(
-    boundedText(environmentKeyBytesMax, "a name"),
-    boundedText(environmentValueBytesMax, "a value")
-  ).check(Schema.isMaxProperties(environmentPairsMax)),
-  /** Absolute path inside the guest; the workspace when left out. */
-  workingDirectory: Schema.optionalKey(
-    boundedText(argvItemBytesMax, "an absolute path").check(Schema.isStartingWith("/"))
-  ),
-  timeoutMillis: Schema.optionalKey(
-    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: executionTimeoutMillisMax }))
-  ),
-  /** Base64 of the whole standard input. */
-  standardInput: Schema.optionalKey(Schema.Uint8ArrayFromBase64)
-})
-export type ExecutionRequest = typeof ExecutionRequest.Type
-
 const inProject = { project: ProjectReference }
-
-/** Which buckets of a history are asked for. Source: SP-RES. */
-export const HistoryQuery = {
-  metric: Schema.optionalKey(Metric),
-  resolution: Schema.optionalKey(Resolution),
-  fromMillis: Schema.optionalKey(Schema.Int),
-  toMillis: Schema.optionalKey(Schema.Int)
-}
 
 class SystemGroup extends HttpApiGroup.make("system").add(
   HttpApiEndpoint.get("health", "/health", { success: HealthView }),
@@ -173,7 +112,10 @@ class OperationsGroup extends HttpApiGroup.make("operations").add(
     success: Schema.Array(OperationView)
   }),
   HttpApiEndpoint.get("get", "/operations/:id", { params: { id: OperationId }, success: OperationView }),
-  /** Takes a queued operation back; one that is superseded already is answered as it is. Source: FC-06. */
+  /**
+   * Takes a queued operation back; one that is superseded already is answered as it is. One that is claimed by a node
+   * that is not seen is answered with the mark, and superseded once its claim comes back. Source: FC-06.
+   */
   HttpApiEndpoint.post("supersede", "/operations/:id/supersede", {
     params: { id: OperationId },
     success: OperationView
@@ -225,6 +167,25 @@ class SnapshotsGroup extends HttpApiGroup.make("snapshots").add(
   })
 ) {}
 
+class WorktreesGroup extends HttpApiGroup.make("worktrees").add(
+  HttpApiEndpoint.get("list", "/projects/:project/worktrees", {
+    params: inProject,
+    success: Schema.Array(WorktreeView)
+  }),
+  /** Makes one in the Project's guest; it is there when this answers. Whoever hangs up has it taken back. */
+  HttpApiEndpoint.post("create", "/projects/:project/worktrees", {
+    params: inProject,
+    payload: WorktreeRequest,
+    success: WorktreeView.pipe(HttpApiSchema.status(201))
+  }),
+  /** Removes one with its tree; the branch stays. By force also what is nowhere else, and what git has locked. */
+  HttpApiEndpoint.delete("remove", "/projects/:project/worktrees/:name", {
+    params: { ...inProject, name: WorktreeName },
+    query: { force: Schema.optionalKey(Schema.Literals(["true", "false"])) },
+    success: HttpApiSchema.NoContent
+  })
+) {}
+
 class LeasesGroup extends HttpApiGroup.make("leases").add(
   /** What runs inside the Project's guest now, the oldest first. */
   HttpApiEndpoint.get("list", "/projects/:project/leases", {
@@ -238,8 +199,33 @@ class LeasesGroup extends HttpApiGroup.make("leases").add(
   })
 ) {}
 
+class DesktopGroup extends HttpApiGroup.make("desktop").add(
+  HttpApiEndpoint.get("show", "/projects/:project/desktop", { params: inProject, success: DesktopView }),
+  /** Starts one and answers once it is ready; one that is there already is answered as it is. */
+  HttpApiEndpoint.post("start", "/projects/:project/desktop", { params: inProject, success: DesktopView }),
+  /** Ends it; it is gone when this answers. */
+  HttpApiEndpoint.delete("stop", "/projects/:project/desktop", {
+    params: inProject,
+    success: HttpApiSchema.NoContent
+  }),
+  /** A WebSocket whose binary messages are the bytes of one viewer's RFB connection, as noVNC sends them. */
+  HttpApiEndpoint.get("channel", "/projects/:project/desktop/channel", {
+    params: inProject,
+    success: HttpApiSchema.NoContent
+  })
+) {}
+
 export class Api extends HttpApi.make("holdfast")
-  .add(SystemGroup, ProjectsGroup, OperationsGroup, ExecutionsGroup, SnapshotsGroup, LeasesGroup)
+  .add(
+    SystemGroup,
+    ProjectsGroup,
+    OperationsGroup,
+    ExecutionsGroup,
+    SnapshotsGroup,
+    WorktreesGroup,
+    LeasesGroup,
+    DesktopGroup
+  )
   .add(EnvironmentsGroup, EnvironmentLeasesGroup, RunsGroup, SecretsGroup, ProvidersGroup)
   .middleware(Identified)
   .middleware(Decoded)

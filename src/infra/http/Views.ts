@@ -4,6 +4,7 @@
  */
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
+import { DesktopState } from "../../domain/desktop/Desktop.ts"
 import { ExecutionEvent, SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import { Initiator } from "../../domain/host/Accounts.ts"
 import { Generation, LeaseId, OperationId, ProjectId, RequestKey, SnapshotId } from "../../domain/Identity.ts"
@@ -11,6 +12,8 @@ import { OperationAction, OperationState } from "../../domain/operations/Operati
 import { SnapshotState } from "../../domain/runtimes/SnapshotRows.ts"
 import { operationWhySteps } from "../../domain/operations/why.ts"
 import { RuntimeDesired, RuntimeObserved } from "../../domain/runtimes/Runtime.ts"
+import { RepositoryName } from "../../domain/leases/RepositoryClaim.ts"
+import { BranchName, WorktreeName, WorktreeState } from "../../domain/worktrees/Worktree.ts"
 import { MetricReading } from "../../domain/sampling/MetricReading.ts"
 
 /** One thing that was looked at. `advice` says what to do when it is not ok, else null. */
@@ -96,6 +99,8 @@ export const OperationView = Schema.Struct({
   error: Schema.NullOr(Schema.Struct({ code: Schema.String, message: Schema.String })),
   /** Id of the account that superseded it, or `system`. Source: FC-22. */
   supersededBy: Schema.NullOr(Schema.String),
+  /** Id of the account that asked to take it back while the node of its claim was not seen. Source: FC-06. */
+  supersedeAskedBy: Schema.NullOr(Schema.String),
   createdAtMillis: Schema.Int,
   settledAtMillis: Schema.NullOr(Schema.Int)
 })
@@ -132,6 +137,17 @@ export const RuntimeView = Schema.Struct({
   processesMax: Schema.NullOr(Schema.Int)
 })
 export type RuntimeView = typeof RuntimeView.Type
+
+/** A managed worktree. `path` is where it lies inside the sandbox. */
+export const WorktreeView = Schema.Struct({
+  name: WorktreeName,
+  repository: RepositoryName,
+  branch: BranchName,
+  path: Schema.String,
+  state: WorktreeState,
+  createdAtMillis: Schema.Int
+})
+export type WorktreeView = typeof WorktreeView.Type
 
 /** A copy of a workspace. `bytes` are those of the disk, null while the copy is made; where it lies is not told. */
 export const SnapshotView = Schema.Struct({
@@ -218,6 +234,23 @@ export const HistoryView = Schema.Struct({
   )
 })
 export type HistoryView = typeof HistoryView.Type
+
+/** A Project's desktop; `display` is null unless one is admitted. Source: SP-DESK-05. */
+export const DesktopView = Schema.Struct({
+  state: DesktopState,
+  display: Schema.NullOr(
+    Schema.Struct({
+      /** What carries it, by which it can be cancelled as any execution. */
+      execution: LeaseId,
+      generation: Generation,
+      /** Value of DISPLAY for programs in the sandbox. */
+      name: Schema.String,
+      startedAtMillis: Schema.Int,
+      viewers: Schema.Int
+    })
+  )
+})
+export type DesktopView = typeof DesktopView.Type
 
 const OutputStream = ExecutionEvent.cases.Output.fields.stream
 

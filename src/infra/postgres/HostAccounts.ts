@@ -21,8 +21,15 @@ export const layer: Layer.Layer<HostAccounts> = Layer.succeed(
       Effect.flatMap(PluginTx, (tx) =>
         tx.query({
           operation: "HostAccounts.requireAccess",
-          text: "select core.require_access($1::bigint, $2::uuid, $3::boolean)",
-          parameters: [project, caller.account, access === "write"]
+          ...(access === "administer"
+            ? {
+                text: "select core.require_administrator($1::bigint, $2::uuid)",
+                parameters: [project, caller.account]
+              }
+            : {
+                text: "select core.require_access($1::bigint, $2::uuid, $3::boolean)",
+                parameters: [project, caller.account, access === "write"]
+              })
         })
       ).pipe(
         Effect.catchTag("StorageFailure", (failure) => Effect.fail(accessRefusal(caller, project)(failure))),

@@ -25,9 +25,10 @@ import { PluginDb, type SqlRow } from "../../domain/persistence/PluginDb.ts"
 
 type Db = PluginDb["Service"]
 
+/** An age is never below zero: a stored time is rounded to the millisecond, and the server's clock may step back. */
 const columns = `id, project_id, generation, sandbox_id, process, label, cancel,
   (extract(epoch from admitted_at) * 1000)::float8 as admitted_at_millis,
-  floor(extract(epoch from clock_timestamp() - heartbeat_at) * 1000)::float8 as age_millis`
+  greatest(0, floor(extract(epoch from clock_timestamp() - heartbeat_at) * 1000))::float8 as age_millis`
 
 const termIsOver = (lease: string): string =>
   `${lease}.heartbeat_at < clock_timestamp() - make_interval(secs => ${executionLeaseSeconds})`

@@ -1,23 +1,18 @@
 /**
  * Adapter of the operations' rows inside transactions, and of an executor's writes, which join the caller's
- * transaction or are one statement of their own. Every executor's write compares the claimant and its sequence.
+ * transaction or are one statement of their own; the end of an operation is in settlement.ts. Every executor's write compares the claimant and its sequence.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { receiptAbsencesKeptMax, receiptsKeptMin, receiptsTrimmedMax } from "../../domain/Bounds.ts"
+import { receiptAbsencesKeptMax } from "../../domain/Bounds.ts"
 import { describeProof } from "../../domain/guests/AbsenceProof.ts"
 import { machineOf, type Operation } from "../../domain/operations/Operation.ts"
-import {
-  type BoundError,
-  ClaimLost,
-  type HeldClaim,
-  OperationRows
-} from "../../domain/operations/OperationStore.ts"
+import { type ClaimLost, type HeldClaim, OperationRows } from "../../domain/operations/OperationStore.ts"
 import { PluginDb, PluginTx, type SqlRow } from "../../domain/persistence/PluginDb.ts"
 import type { MachineRecipe } from "../../domain/runtimes/Runtime.ts"
-import { lockKey } from "./locks.ts"
 import { queueSights } from "./queueSights.ts"
 import { firstOf, joinOrOwn, operationOf, recipeText } from "./rows.ts"
+import { lostClaim, makeSettle } from "./settlement.ts"
 
 type Service = OperationRows["Service"]
 
@@ -100,7 +95,7 @@ const boundWrites: Pick<Service, "insert" | "rearm" | "supersedeQueued"> = {
       "OperationRows.rearm",
       `with rearmed as (
         update runtime_operations
-          set state = 'queued', settled_at = null, error_code = null, error_text = null
+          set state = 'queued', settled_at = null, error_code = null, error_text = null, supersede_asked_by = null
           where id = $1::uuid and state = 'failed' returning project_id, row_id
       ) insert into live_operations (project_id, row_id, node_id) ${liveRowOf("rearmed")} returning row_id`,
       [id]
@@ -120,11 +115,7 @@ const boundWrites: Pick<Service, "insert" | "rearm" | "supersedeQueued"> = {
 
 const held = (claim: HeldClaim, rows: ReadonlyArray<SqlRow>): Effect.Effect<Operation, ClaimLost> => {
   const [row] = rows
-  return row === undefined
-    ? Effect.fail(
-        new ClaimLost({ operation: claim.id, project: claim.project, claimSequence: claim.claimSequence })
-      )
-    : Effect.succeed(operationOf(row))
+  return row === undefined ? Effect.fail(lostClaim(claim)) : Effect.succeed(operationOf(row))
 }
 
 const machinesOf = (recipe: MachineRecipe | undefined): ReadonlyArray<string> =>
@@ -171,44 +162,17 @@ const saveProgress =
     }).pipe(Effect.flatMap((rows) => held(claim, rows)))
   }
 
-const settleText = `select * from settle_operation($1::bigint, $2::text, $3::bigint, $4::bigint, $5::text, $6::text,
-  $7::text, $8::text::jsonb, $9::bigint, $10::text, $11::text, $12::int, $13::int, $14::bigint)`
-
-const settle =
-  (run: ReturnType<typeof joinOrOwn>): Service["settle"] =>
-  (claim, outcome, observation) => {
-    const failed = outcome.state === "succeeded" ? null : outcome
-    return run({
-      operation: "OperationRows.settle",
-      text: settleText,
-      parameters: [
-        claim.rowId,
-        claim.claimedBy,
-        claim.claimSequence,
-        claim.project,
-        outcome.state,
-        failed?.code ?? null,
-        failed?.text ?? null,
-        outcome.result === undefined ? null : JSON.stringify(outcome.result),
-        observation?.generation ?? null,
-        observation?.observed ?? null,
-        observation?.reason ?? null,
-        receiptsKeptMin,
-        receiptsTrimmedMax,
-        lockKey("receipts", claim.project)
-      ]
-    }).pipe(Effect.flatMap((rows): Effect.Effect<Operation, ClaimLost | BoundError> => held(claim, rows)))
-  }
-
 export const layer: Layer.Layer<OperationRows, never, PluginDb> = Layer.effect(
   OperationRows,
-  Effect.map(PluginDb, (db) => {
+  Effect.gen(function* () {
+    const db = yield* PluginDb
     const run = joinOrOwn(db)
+    const settle = yield* makeSettle(db)
     return OperationRows.of({
       ...boundReads,
       ...boundWrites,
       saveProgress: saveProgress(run),
-      settle: settle(run),
+      settle,
       queueSights: queueSights(run),
       recordAbsence: (project, proof) =>
         Effect.asVoid(

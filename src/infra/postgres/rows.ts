@@ -7,6 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { Operation, OperationParameters, OperationResult } from "../../domain/operations/Operation.ts"
+import type { OperationProgress } from "../../domain/operations/OperationEvents.ts"
+import type { PreparedOperation } from "../../domain/operations/OperationStore.ts"
 import {
   type PluginDb,
   PluginTx,
@@ -81,10 +83,58 @@ export const operationOf = (row: SqlRow): Operation =>
     errorCode: row.error_code as string | null,
     errorText: row.error_text as string | null,
     supersededBy: row.superseded_by as string | null,
+    supersedeAskedBy: row.supersede_asked_by as string | null,
     createdAtMillis: (row.created_at as Date).getTime(),
     claimedAtMillis: millis(row.claimed_at),
     settledAtMillis: millis(row.settled_at)
   })
+
+/** An operation as admission has just written it: what was asked for, what the row was given, and its defaults. */
+export const newOperationOf = (prepared: PreparedOperation, row: SqlRow): Operation =>
+  modelOf<Operation>(Operation.prototype, {
+    rowId: number(row.row_id),
+    id: prepared.id,
+    project: prepared.project,
+    account: prepared.account,
+    initiator: prepared.initiator,
+    action: prepared.action,
+    requestKey: prepared.requestKey,
+    generation: number(row.generation) as Operation["generation"],
+    parameters: prepared.parameters,
+    state: "queued",
+    claimedBy: null,
+    claimSequence: 0,
+    step: null,
+    fraction: 0,
+    message: null,
+    flags: [],
+    oldRecipe: null,
+    newRecipe: null,
+    owed: [],
+    absences: [],
+    result: null,
+    errorCode: null,
+    errorText: null,
+    supersededBy: null,
+    supersedeAskedBy: null,
+    createdAtMillis: (row.created_at as Date).getTime(),
+    claimedAtMillis: null,
+    settledAtMillis: null
+  })
+
+/** Columns of what may leave the process of an operation's row. */
+export const progressColumns = "project_id, id, action, state, step, fraction, message, error_code"
+
+export const progressOfRow = (row: SqlRow): OperationProgress => ({
+  project: number(row.project_id) as OperationProgress["project"],
+  operation: row.id as OperationProgress["operation"],
+  action: row.action as OperationProgress["action"],
+  state: row.state as OperationProgress["state"],
+  step: row.step as string | null,
+  fraction: row.fraction as number,
+  message: row.message as string | null,
+  errorCode: row.error_code as string | null
+})
 
 export const firstOf = <A>(rows: ReadonlyArray<SqlRow>, read: (row: SqlRow) => A): Option.Option<A> => {
   const [row] = rows

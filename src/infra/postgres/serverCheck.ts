@@ -54,10 +54,7 @@ const major = (versionNumber: unknown): number => Math.floor(Number(versionNumbe
  * Connects once and answers the server's major version. Refused: `DatabaseUnavailable`, `DatabaseTooOld`.
  * Bounds: `databaseVersionMin`, `databaseConnectMillisMax`.
  */
-export const requireServer = Effect.fn("serverCheck.requireServer")(function* (
-  address: Address,
-  versionMin: number = databaseVersionMin
-) {
+export const requireServer = Effect.fn("serverCheck.requireServer")(function* (address: Address) {
   const place = placeOf(address)
   const look = Effect.flatMap(
     PgConnection.make({ ...endpoint(address), connectTimeout: databaseConnectMillisMax }),
@@ -68,6 +65,8 @@ export const requireServer = Effect.fn("serverCheck.requireServer")(function* (
     Effect.mapError(({ fault, state }) => new DatabaseUnavailable({ place, fault, state }))
   )
   const found = major(rows[0]?.["version"])
-  if (found < versionMin) return yield* new DatabaseTooOld({ place, found, needed: versionMin })
+  if (found < databaseVersionMin) {
+    return yield* new DatabaseTooOld({ place, found, needed: databaseVersionMin })
+  }
   return found
 })

@@ -8,6 +8,7 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Ref from "effect/Ref"
 import { env, lease, run, sweep } from "./environmentCommands.ts"
+import { desktop } from "./desktopCommands.ts"
 import { commandOptions, executionFlags, supervisorFlag } from "./executionFlags.ts"
 import { provision, rebuild, recover, restart, start, stop } from "./lifecycleCommands.ts"
 import { node } from "./nodeCommands.ts"
@@ -15,6 +16,7 @@ import { history, leases, operations } from "./operationCommands.ts"
 import { provider, secret } from "./providerCommands.ts"
 import { registry } from "./registryCommands.ts"
 import { snapshot } from "./snapshotCommands.ts"
+import { worktree } from "./worktreeCommands.ts"
 import { ExitStatus, load, projectArgument, root, running, undefinedOr } from "./root.ts"
 
 const create = Command.make(
@@ -38,6 +40,11 @@ const list = Command.make("list", {}, () =>
   )
 ).pipe(Command.withDescription("List the Projects"))
 
+const project = Command.make("project").pipe(
+  Command.withDescription("Create and list Projects"),
+  Command.withSubcommands([create, list])
+)
+
 const remove = Command.make(
   "delete",
   {
@@ -57,11 +64,6 @@ const remove = Command.make(
     )
 ).pipe(
   Command.withDescription("Delete a Project: show every path, ask, remove, and print every proof of absence")
-)
-
-const project = Command.make("project").pipe(
-  Command.withDescription("Create, list and delete Projects"),
-  Command.withSubcommands([create, list, remove])
 )
 
 const exec = Command.make("exec", { project: projectArgument, ...executionFlags }, (flags) =>
@@ -126,7 +128,10 @@ export const holdfast = root.pipe(
     restart,
     rebuild,
     recover,
+    remove,
     snapshot,
+    desktop,
+    worktree,
     exec,
     status,
     operations,

@@ -82,8 +82,19 @@ const parametersOf = (flags: MachineFlags): OperationParameters => ({
   ...given("processesMax", Option.getOrUndefined(flags.processesMax))
 })
 
-export const provision = Command.make("provision", { ...requestFlags, ...machineFlags }, (flags) =>
-  requesting("provision", flags, parametersOf(flags))
+const adoptDisk = Flag.String("adopt-disk").pipe(
+  Flag.optional,
+  Flag.withMetavar("PATH"),
+  Flag.withDescription(
+    "Directory of the host's that becomes the workspace; nothing of Holdfast's ever removes it"
+  )
+)
+
+export const provision = Command.make("provision", { ...requestFlags, ...machineFlags, adoptDisk }, (flags) =>
+  requesting("provision", flags, {
+    ...parametersOf(flags),
+    ...given("adoptDisk", Option.getOrUndefined(flags.adoptDisk))
+  })
 ).pipe(Command.withDescription("Build the Project's machine and start it"))
 
 export const start = Command.make("start", requestFlags, (flags) => requesting("start", flags)).pipe(

@@ -47,7 +47,11 @@ const watch = Command.make("watch", { operation: operationArgument }, ({ operati
 
 const supersede = Command.make("supersede", { operation: operationArgument }, ({ operation }) =>
   ops((verbs, place) => verbs.supersedeOperation(place, operation))
-).pipe(Command.withDescription("Take a queued operation back; 5 when it is not queued any more"))
+).pipe(
+  Command.withDescription(
+    "Take a queued operation back, or one whose node is not seen, once its claim comes back; 5 when it is at work or settled"
+  )
+)
 
 const why = Command.make("why", { operation: operationArgument }, ({ operation }) =>
   ops((verbs, place) => verbs.showOperationWhy(place, operation))

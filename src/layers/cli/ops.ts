@@ -47,7 +47,7 @@ export const operationTable = (
 
 /** One receipt as lines: what it waits for and since when, if it waits. Pure. Source: FC-06. */
 export const operationLines = (operation: OperationView, nowMillis: number): ReadonlyArray<string> => {
-  const { error, message, result, step, supersededBy, waiting } = operation
+  const { error, message, result, step, supersedeAskedBy, supersededBy, waiting } = operation
   const done = `${Math.floor(operation.fraction * 100)}%`
   const rows: ReadonlyArray<readonly [string, string]> = [
     ["operation", `${operation.id} of project ${operation.project}`],
@@ -60,6 +60,7 @@ export const operationLines = (operation: OperationView, nowMillis: number): Rea
       `${ago(operation.createdAtMillis, nowMillis)} by ${operation.initiator}, key ${operation.requestId}`
     ],
     ["ended", operation.settledAtMillis === null ? "" : ago(operation.settledAtMillis, nowMillis)],
+    ["taken back", supersedeAskedBy === null ? "" : `asked for by ${supersedeAskedBy}`],
     ["superseded", supersededBy === null ? "" : `by ${supersededBy}`],
     ["error", error === null ? "" : `${error.code}: ${error.message}`],
     ...(result?.paths ?? []).map((path) => ["removed", path] as const),
@@ -125,12 +126,17 @@ export const watchOperation = Effect.fn("cli.watchOperation")(function* (target:
   )
 })
 
-/** Takes a queued operation back. */
+const takenBackLine = ({ action, id, state }: OperationView): string =>
+  state === "superseded"
+    ? `superseded ${action}: operation ${id}`
+    : `asked to take back ${action}: operation ${id} is held by a node that is not seen, and superseded once its claim comes back`
+
+/** Takes a queued operation back, or asks for it where the node of its claim is not seen. */
 export const supersedeOperation = Effect.fn("cli.supersedeOperation")(function* (target: Target, id: string) {
   const output = yield* Output
   yield* asking(target, id, ({ call, client }, params) =>
     Effect.flatMap(call(client.operations.supersede({ params })), (operation) =>
-      output.result(operation, [`superseded ${operation.action}: operation ${operation.id}`])
+      output.result(operation, [takenBackLine(operation)])
     )
   )
 })

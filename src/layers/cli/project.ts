@@ -1,5 +1,5 @@
 /**
- * The verbs `project create`, `project list` and `project delete`. A deletion shows every path that it would remove
+ * The verbs `project create`, `project list` and `delete`. A deletion shows every path that it would remove
  * before it asks, confirms exactly those paths, and prints every proof of absence that it was answered.
  */
 import * as Effect from "effect/Effect"

@@ -52,7 +52,8 @@ describe.each(forms)("admission %s", (_form, admit) => {
           const deletion = yield* Effect.forkChild(
             rows("update core.projects set lifecycle = 'deleting' where id = $1::bigint", [project])
           )
-          yield* untilWaiting("core.projects", 1)
+          // The admission is one of them: it has the Project's row while it waits.
+          yield* untilWaiting("core.projects", 2)
           yield* holder.release
           const { operation } = yield* Fiber.join(admission)
           yield* Fiber.join(deletion)

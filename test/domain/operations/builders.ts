@@ -70,6 +70,7 @@ export const operation = (given: Partial<Operation> = {}): Operation => {
     errorCode: null,
     errorText: null,
     supersededBy: state === "superseded" ? "system" : null,
+    supersedeAskedBy: null,
     createdAtMillis: 0,
     claimedAtMillis: state === "claimed" ? 0 : null,
     settledAtMillis: state === "queued" || state === "claimed" ? null : 1,

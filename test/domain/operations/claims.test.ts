@@ -23,7 +23,8 @@ import {
   rows,
   self,
   stored,
-  succeed
+  succeed,
+  oneByOne
 } from "../../infra/postgres/operationsFixture.ts"
 
 const live = { excludeTestServices: true } as const
@@ -53,11 +54,14 @@ describe("claims", () => {
           const daemons = [daemon(100), daemon(101)]
           const claimants = daemons.flatMap((process) =>
             Array.from({ length: 8 }, () =>
-              claimUntilEmpty(process, (operation) =>
-                Effect.sync(() => {
-                  assert.strictEqual(operation.claimedBy, process.toString())
-                  taken.push(operation)
-                })
+              claimUntilEmpty(
+                process,
+                oneByOne((operation) =>
+                  Effect.sync(() => {
+                    assert.strictEqual(operation.claimedBy, process.toString())
+                    taken.push(operation)
+                  })
+                )
               )
             )
           )
@@ -81,10 +85,13 @@ describe("claims", () => {
           assert.strictEqual(held.rowId, first.operation.rowId)
           assert.isTrue(yield* releaseClaim(held))
           const order: Array<readonly [number, number]> = []
-          yield* claimUntilEmpty(self, (operation) =>
-            Effect.andThen(
-              succeed(operation),
-              Effect.sync(() => void order.push([operation.rowId, operation.claimSequence]))
+          yield* claimUntilEmpty(
+            self,
+            oneByOne((operation) =>
+              Effect.andThen(
+                succeed(operation),
+                Effect.sync(() => void order.push([operation.rowId, operation.claimSequence]))
+              )
             )
           )
           assert.deepStrictEqual(order, [
@@ -105,10 +112,13 @@ describe("claims", () => {
           )
           yield* releaseClaim(oldest.held)
           const before: Array<number> = []
-          yield* claimUntilEmpty(self, (operation) =>
-            Effect.andThen(
-              succeed(operation),
-              Effect.sync(() => void before.push(operation.rowId))
+          yield* claimUntilEmpty(
+            self,
+            oneByOne((operation) =>
+              Effect.andThen(
+                succeed(operation),
+                Effect.sync(() => void before.push(operation.rowId))
+              )
             )
           )
           const place = before.indexOf(oldest.held.rowId)
@@ -128,7 +138,7 @@ describe("claims", () => {
         assert.strictEqual(held.id, second.operation.id)
         yield* holder.release
         yield* succeed(held)
-        yield* claimUntilEmpty(self, succeed)
+        yield* claimUntilEmpty(self, oneByOne(succeed))
       })
     )
 
@@ -180,7 +190,7 @@ describe("claims", () => {
           settleOperation(held, failed, { generation: held.generation, observed: "failed", reason: null })
         )
         assert.strictEqual((yield* stored(project)).runtime[0]?.observed, "running")
-        yield* claimUntilEmpty(self, succeed)
+        yield* claimUntilEmpty(self, oneByOne(succeed))
       })
     )
 
@@ -263,10 +273,13 @@ describe("claims", () => {
           const events = yield* OperationEvents
           const watcher = yield* events.subscribe
           const taken: Array<number> = []
-          yield* claimUntilEmpty(self, (operation) =>
-            Effect.andThen(
-              succeed(operation),
-              Effect.sync(() => void taken.push(operation.rowId))
+          yield* claimUntilEmpty(
+            self,
+            oneByOne((operation) =>
+              Effect.andThen(
+                succeed(operation),
+                Effect.sync(() => void taken.push(operation.rowId))
+              )
             )
           )
           assert.deepStrictEqual(taken, [deletion])

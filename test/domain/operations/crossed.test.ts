@@ -13,7 +13,8 @@ import {
   provisioned,
   queueFaults,
   self,
-  value
+  value,
+  oneByOne
 } from "../../infra/postgres/operationsFixture.ts"
 
 const live = { excludeTestServices: true } as const
@@ -26,13 +27,16 @@ layer(fixture, live)("admission, claims and deletions crossed", (it) => {
         const db = yield* PluginDb
         const scenes = [yield* newProject, yield* newProject] as const
         for (const { project } of scenes) yield* provisioned(project)
-        const settleAll = claimUntilEmpty(self, (operation) =>
-          settleOperation(
-            operation,
-            { state: operation.rowId % 2 === 0 ? "succeeded" : "failed", code: "x", text: "x" } as const,
-            { generation: operation.generation, observed: "running", reason: null }
-            // A settlement that fails here breaks the test itself: no other outcome is looked at.
-          ).pipe(Effect.orDie)
+        const settleAll = claimUntilEmpty(
+          self,
+          oneByOne((operation) =>
+            settleOperation(
+              operation,
+              { state: operation.rowId % 2 === 0 ? "succeeded" : "failed", code: "x", text: "x" } as const,
+              { generation: operation.generation, observed: "running", reason: null }
+              // A settlement that fails here breaks the test itself: no other outcome is looked at.
+            ).pipe(Effect.orDie)
+          )
         )
         // Like a deletion and its withdrawal: the Project row first, then the plugin's.
         const toggle = (project: number, lifecycle: string) =>

@@ -60,6 +60,23 @@ describe("findInvalidParameter", () => {
     }
   })
 
+  it("SP-DEL-07 a directory is adopted by provision alone, and by a plain absolute path", () => {
+    for (const adoptDisk of ["/srv/site", "/srv/.hidden"]) assert.isNull(faultOf({ adoptDisk }), adoptDisk)
+    for (const adoptDisk of ["", "/", "srv", "/a//b", "/a/", "/a/../b", "/a\nb", `/${"é".repeat(4_096)}`]) {
+      assert.strictEqual(faultOf({ adoptDisk }), "adoptDisk", JSON.stringify(adoptDisk))
+    }
+    for (const action of ["rebuild", "start", "restore"] as const) {
+      const asked = request({
+        action,
+        parameters: {
+          adoptDisk: "/srv/site",
+          ...(action === "restore" ? { snapshot: SnapshotId.make("s") } : {})
+        }
+      })
+      assert.strictEqual(findInvalidParameter(asked)?.field, "adoptDisk", action)
+    }
+  })
+
   it("parameters belong to provision, and the key of project removal to nobody", () => {
     const stop = request({ action: "stop", parameters: { cpuMillis: 500 } })
     assert.strictEqual(findInvalidParameter(stop)?.code, "invalid_parameters")

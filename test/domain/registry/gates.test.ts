@@ -9,7 +9,7 @@ import { sandboxOf } from "./fixture.ts"
 describe("registry/gates", () => {
   it.effect("work on one sandbox is done by one at a time, work on another goes on", () =>
     Effect.gen(function* () {
-      const gates = makeGates()
+      const gates = makeGates<string>()
       const done = yield* Deferred.make<void>()
       const order: Array<string> = []
       const note = (what: string) => Effect.sync(() => void order.push(what))
@@ -33,7 +33,7 @@ describe("registry/gates", () => {
     "asking for any number of ids, by work that ends, fails or is interrupted, leaves no gate behind",
     () =>
       Effect.gen(function* () {
-        const gates = makeGates()
+        const gates = makeGates<string>()
         for (let number = 0; number < 100; number += 1) {
           yield* gates.exclusive(sandboxOf(number), Effect.void)
           yield* Effect.ignore(gates.exclusive(sandboxOf(number), Effect.fail("no")))

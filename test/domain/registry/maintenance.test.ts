@@ -11,7 +11,9 @@ import {
   maintenanceIntervalMillis
 } from "../../../src/domain/Bounds.ts"
 import { makeMaintenance, maintenanceLoop } from "../../../src/domain/registry/maintenance.ts"
-import { Registry } from "../../../src/domain/registry/Registry.ts"
+import { reconcileSandboxes } from "../../../src/domain/registry/reconciliation.ts"
+import { Registry, type StorageFailed } from "../../../src/domain/registry/Registry.ts"
+import { isWhollyFailed, SweepReports } from "../../../src/domain/SweepReports.ts"
 import {
   countCalls,
   failNext as failGuest,
@@ -19,7 +21,7 @@ import {
 } from "../../../src/infra/guests/scriptedState.ts"
 import { waitFor } from "../../support/waiting.ts"
 import { failNext, recordOf, sandboxOf } from "./fixture.ts"
-import { freshNode, on, type TestNode } from "./guestFixture.ts"
+import { freshNode, type NodeServices, on, type TestNode } from "./guestFixture.ts"
 import { makeSteeredClocks, startMillis } from "./steeredClocks.ts"
 
 const lifeMillis = 600_000
@@ -37,9 +39,10 @@ const maintained = (count: number, wallMillis: number = startMillis) =>
     }
     const logged: Array<string> = []
     const logger = Logger.make(({ logLevel, message }) => void logged.push(`${logLevel} ${String(message)}`))
-    const { tick } = yield* Effect.provideContext(makeMaintenance, node.context)
-    const run = clocks.provide(on(node)(tick)).pipe(Effect.provide(Logger.layer([logger])))
-    return { node, clocks, tick: run, logged }
+    const made = yield* Effect.provideContext(makeMaintenance, node.context)
+    const running = <A>(look: Effect.Effect<A, StorageFailed, NodeServices>) =>
+      clocks.provide(on(node)(look)).pipe(Effect.provide(Logger.layer([logger])))
+    return { node, clocks, tick: running(made.tick), pass: running(made.pass), logged }
   })
 
 const remaining = ({ registry }: TestNode) => Effect.map(registry.inventory, ({ size }) => size)
@@ -100,6 +103,44 @@ describe("registry/maintenance", () => {
         assert.strictEqual(yield* tick, 0)
         assert.isTrue(logged.some((line) => line.startsWith("Warn") && line.includes(kept!.id)))
       })
+  )
+
+  it.live("FC-05 expired ones that cannot be deleted are told as failed until they are gone", () =>
+    Effect.gen(function* () {
+      const { clocks, logged, node, pass } = yield* maintained(2)
+      clocks.pass(lifeMillis)
+      failGuest(node.guests, "end")
+      failGuest(node.guests, "end")
+      yield* pass
+      yield* waitFor({
+        fact: "both failures are told",
+        look: Effect.sync(() => logged.filter((line) => line.includes("still there")).length),
+        holds: (count) => count === 2
+      })
+      const failed = yield* pass
+      assert.deepStrictEqual(failed, { attempted: 2, done: 0, failed: 2 })
+      // Nothing new has expired, and those are there yet.
+      assert.deepStrictEqual(yield* pass, failed)
+      yield* clocks.provide(on(node)(reconcileSandboxes))
+      yield* untilRemaining(node, 0)
+      assert.deepStrictEqual(yield* pass, { attempted: 0, done: 0, failed: 0 })
+    })
+  )
+
+  it.live("FC-05 those that were deleted are told once", () =>
+    Effect.gen(function* () {
+      const { clocks, node, pass } = yield* maintained(2)
+      clocks.pass(lifeMillis)
+      yield* pass
+      yield* untilRemaining(node, 0)
+      let told = 0
+      yield* waitFor({
+        fact: "both are told",
+        look: Effect.map(pass, ({ done }): number => (told += done)),
+        holds: () => told >= 2
+      })
+      assert.deepStrictEqual(yield* pass, { attempted: 0, done: 0, failed: 0 })
+    })
   )
 
   it.live("RG-DEL-09 one whose intent was not written is tried again by the next tick", () =>
@@ -207,7 +248,11 @@ describe("registry/maintenance", () => {
   it.effect("RG-DEL-09 it looks every second, and looks that were missed are not made up for", () =>
     Effect.gen(function* () {
       const { context, seen } = yield* counted
-      const loop = yield* Effect.forkChild(Effect.scoped(Effect.provideContext(maintenanceLoop, context)))
+      const loop = yield* Effect.forkChild(
+        Effect.scoped(Effect.provideContext(maintenanceLoop, context)).pipe(
+          Effect.provide(SweepReports.layer)
+        )
+      )
       const pass = (millis: number) => TestClock.adjust(millis)
       yield* pass(0)
       assert.strictEqual(seen.ticks, 1)
@@ -229,16 +274,27 @@ describe("registry/maintenance", () => {
     })
   )
 
-  it.live("RG-COM-05 a registry whose latch is closed ends the loop, and it says so once", () =>
+  it.effect("RG-COM-05 FC-05 a registry whose latch is closed fails every pass, and it is logged once", () =>
     Effect.gen(function* () {
       const { logged, node } = yield* maintained(1)
       failNext(node.disk, "sync")
       yield* Effect.flip(node.registry.admit(recordOf(2)))
       const logger = Logger.make(({ message }) => void logged.push(String(message)))
-      yield* Effect.scoped(Effect.provideContext(maintenanceLoop, node.context)).pipe(
-        Effect.provide(Logger.layer([logger]))
+      const loop = yield* Effect.forkChild(
+        Effect.scoped(Effect.provideContext(maintenanceLoop, node.context)).pipe(
+          Effect.provide(Logger.layer([logger]))
+        )
       )
-      assert.strictEqual(logged.filter((line) => line.includes("no sandbox expires any more")).length, 1)
-    })
+      for (let second = 0; second < 3; second += 1) yield* TestClock.adjust(maintenanceIntervalMillis)
+      const [report] = yield* (yield* SweepReports).all
+      assert.deepInclude(report, { sweep: "expired sandboxes", done: 0, failed: 1 })
+      assert.isAbove(report?.atMillis ?? 0, maintenanceIntervalMillis)
+      assert.isTrue(report !== undefined && isWhollyFailed(report))
+      assert.lengthOf(
+        logged.filter((line) => line.includes("the sweep of expired sandboxes failed")),
+        1
+      )
+      yield* Fiber.interrupt(loop)
+    }).pipe(Effect.provide(SweepReports.layer))
   )
 })

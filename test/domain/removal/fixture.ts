@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
+import type { Displays } from "../../../src/domain/desktop/Displays.ts"
 import { GuestCommand } from "../../../src/domain/guests/GuestSpec.ts"
 import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
 import type { Caller } from "../../../src/domain/host/Accounts.ts"
@@ -27,6 +28,7 @@ import {
 } from "../../../src/domain/operations/Operation.ts"
 import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { runCommand } from "../../../src/domain/operations/runCommand.ts"
+import { PluginDb } from "../../../src/domain/persistence/PluginDb.ts"
 import { Processes } from "../../../src/domain/Processes.ts"
 import { RunState } from "../../../src/domain/reclamation/RunState.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
@@ -36,6 +38,7 @@ import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { WorkspaceCopies } from "../../../src/domain/runtimes/WorkspaceCopies.ts"
 import * as CopiesAdapter from "../../../src/infra/filesystem/WorkspaceCopies.ts"
 import * as DisksAdapter from "../../../src/infra/filesystem/Disks.ts"
+import * as DisplaysAdapter from "../../../src/infra/guests/Displays.ts"
 import type { ScriptedState } from "../../../src/infra/guests/scriptedState.ts"
 import * as Identifiers from "../../../src/infra/Identifiers.ts"
 import * as ProcessesAdapter from "../../../src/infra/Processes.ts"
@@ -78,23 +81,40 @@ const registered = Layer.effectDiscard(
   })
 )
 
+export interface FixtureParts {
+  readonly displays: Layer.Layer<Displays>
+  /** What everything that is made over the database's handle gets instead of it. */
+  readonly observe: (db: PluginDb["Service"]) => PluginDb["Service"]
+}
+
+const ordinary: FixtureParts = { displays: DisplaysAdapter.layer, observe: (db) => db }
+
+const undispatchedOver = ({ displays, observe }: FixtureParts) => {
+  const observed = Layer.effect(PluginDb, Effect.map(PluginDb, observe)).pipe(Layer.provideMerge(clone(8)))
+  return registered.pipe(
+    Layer.provideMerge(Domain.layer),
+    Layer.provideMerge(Live.stores),
+    Layer.provideMerge(Layer.mergeAll(machine, displays, observed))
+  )
+}
+
 /** Everything but somebody who claims. One for each file: every test makes its own Projects. */
-export const undispatched = registered.pipe(
-  Layer.provideMerge(Domain.layer),
-  Layer.provideMerge(Live.stores),
-  Layer.provideMerge(Layer.mergeAll(machine, clone(8)))
-)
+export const undispatched = undispatchedOver(ordinary)
 
 const dispatching = Layer.effectDiscard(
   Effect.gen(function* () {
     const { current } = yield* Processes
     const executions = yield* Executions
-    yield* Effect.forkScoped(dispatch(current, executions.take))
+    yield* Effect.forkScoped(dispatch(current, executions))
   })
 )
 
+/** Everything, with the dispatcher running, over parts of the test's. */
+export const fixtureOver = (parts: FixtureParts) =>
+  dispatching.pipe(Layer.provideMerge(undispatchedOver(parts)))
+
 /** Everything, with the dispatcher running. */
-export const fixture = dispatching.pipe(Layer.provideMerge(undispatched))
+export const fixture = fixtureOver(ordinary)
 
 let names = 0
 

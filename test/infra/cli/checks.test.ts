@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import {
   daemonCheck,
   databaseCheck,
+  desktopCheck,
   groupsCheck,
   isAtLeast,
   isUsable,
@@ -42,6 +43,16 @@ describe("checks", () => {
     assert.isNotNull(groupsCheck("none").advice)
     for (const mode of ["unified", "hybrid", "legacy"] as const)
       assert.strictEqual(groupsCheck(mode).state, "ok")
+  })
+
+  it("SP-DESK-05 a machine without a display carries guests all the same, and is told what to install", () => {
+    assert.strictEqual(desktopCheck({ hasDisplay: true, hasTerminal: true }).state, "ok")
+    for (const hasTerminal of [true, false]) {
+      const missing = desktopCheck({ hasDisplay: false, hasTerminal })
+      assert.isTrue(isUsable([missing]))
+      assert.include(missing.advice, "apt-get install tigervnc-standalone-server xterm")
+    }
+    assert.include(desktopCheck({ hasDisplay: true, hasTerminal: false }).detail, ".xsession")
   })
 
   it("a database by URL needs no embedded one; without both the machine is not usable", () => {

@@ -17,6 +17,7 @@ import { deleteSandbox } from "../../../src/domain/registry/removal.ts"
 import { inspectionView } from "../../../src/infra/http/node/nodePresent.ts"
 import { readMemoryKills } from "../../../src/infra/guests/cgroupControl.ts"
 import { isPopulated, membersOf } from "../../../src/infra/guests/cgroups.ts"
+import { commandLineOf } from "../../suites/guestHarness.ts"
 import { waitFor } from "../../support/waiting.ts"
 import {
   chargesNow,
@@ -45,8 +46,7 @@ interface Ending {
   readonly memoryKills?: true
 }
 
-const commandOf = (pid: number): string =>
-  Files.readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ")
+const commandOf = (pid: number): string => commandLineOf(pid).replaceAll("\0", " ")
 
 /** The guest's process that runs this, once it is there. */
 const findProcess = ({ identity }: LeftGuest, command: string) =>

@@ -21,14 +21,18 @@ import {
   SnapshotId,
   TenantId
 } from "../../../src/domain/Identity.ts"
-import { Api, CurrentCaller, type ExecutionRequest } from "../../../src/infra/http/Api.ts"
+import { Api, CurrentCaller } from "../../../src/infra/http/Api.ts"
+import type { ExecutionRequest } from "../../../src/infra/http/requestTerms.ts"
 import { type ApiError, Conflict, NotFound } from "../../../src/infra/http/ApiErrors.ts"
 import { layerDecoded, layerLocalCaller } from "../../../src/infra/http/middleware.ts"
 import { scriptedEnvironments } from "./scriptedEnvironments.ts"
+import { desktopOfWeb, scriptedDesktop } from "./scriptedDesktop.ts"
+import { scriptedWorktrees } from "./scriptedWorktrees.ts"
 import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
 import {
   type CheckView,
   type DeletionView,
+  type DesktopView,
   type ExecutionLine,
   type ExecutionView,
   type HistoryView,
@@ -75,6 +79,7 @@ export const operation = (fields: Partial<OperationView> = {}): OperationView =>
   result: null,
   error: null,
   supersededBy: null,
+  supersedeAskedBy: null,
   createdAtMillis: 1_000,
   settledAtMillis: 2_000,
   ...fields
@@ -129,6 +134,7 @@ export interface Script {
   readonly operations: ReadonlyArray<OperationView>
   readonly leases: ReadonlyArray<ExecutionView>
   readonly history: (query: object) => HistoryView
+  readonly desktop: DesktopView
 }
 
 export const defaultScript: Script = {
@@ -149,7 +155,8 @@ export const defaultScript: Script = {
   supersede: Effect.succeed(operation({ state: "superseded", supersededBy: uuid(1) })),
   operations: [operation()],
   leases: [],
-  history: () => ({ metrics: [] })
+  history: () => ({ metrics: [] }),
+  desktop: desktopOfWeb
 }
 
 const known = (project: string): Effect.Effect<ProjectView, NotFound> =>
@@ -242,6 +249,8 @@ const handlers = (script: Script) =>
     ),
     scriptedSnapshots,
     scriptedEnvironments,
+    scriptedDesktop(script.desktop, known),
+    scriptedWorktrees((project) => Effect.asVoid(known(project))),
     HttpApiBuilder.group(Api, "leases", (group) =>
       group.handleAll({
         list: ({ params }) => Effect.as(known(params.project), script.leases),

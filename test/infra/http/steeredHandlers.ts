@@ -17,9 +17,12 @@ import { RuntimeLog } from "../../../src/domain/history/RuntimeLog.ts"
 import { NodeId } from "../../../src/domain/Identity.ts"
 import { Identifiers } from "../../../src/domain/Identifiers.ts"
 import { GuestSupervisor } from "../../../src/domain/guests/GuestSupervisor.ts"
+import { Desktops } from "../../../src/domain/desktop/Desktops.ts"
+import { Displays } from "../../../src/domain/desktop/Displays.ts"
 import { HeldLeases } from "../../../src/domain/leases/HeldLeases.ts"
 import { LeaseAdmission } from "../../../src/domain/leases/LeaseAdmission.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
+import { RepositoryClaims } from "../../../src/domain/leases/RepositoryClaims.ts"
 import { OperationAlerts } from "../../../src/domain/operations/admission.ts"
 import { OperationEvents } from "../../../src/domain/operations/OperationEvents.ts"
 import { OperationRows, OperationStore } from "../../../src/domain/operations/OperationStore.ts"
@@ -30,6 +33,7 @@ import { WorkspaceCopies } from "../../../src/domain/runtimes/WorkspaceCopies.ts
 import { LaunchCredentials } from "../../../src/domain/host/LaunchCredentials.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { SampleTargets } from "../../../src/domain/sampling/SampleStore.ts"
+import { WorktreeRows } from "../../../src/domain/worktrees/WorktreeRows.ts"
 import { layerRoutes } from "../../../src/infra/http/handlers.ts"
 import { layerLocalCaller } from "../../../src/infra/http/middleware.ts"
 import { SystemChecks } from "../../../src/infra/http/SystemChecks.ts"
@@ -107,6 +111,8 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
       capacity,
       charges: Effect.succeed({ sandboxes: 1, cpuMillis: 1, memoryBytes: 1, snapshotBytes: 1 })
     }),
+    Desktops.layer,
+    unasked(Displays),
     Layer.mock(SystemChecks)({
       version: "0.1.0",
       node: uuid(3),
@@ -122,6 +128,8 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
     unasked(RuntimeStore),
     unasked(LaunchCredentials),
     unasked(SnapshotRows),
+    unasked(RepositoryClaims),
+    unasked(WorktreeRows),
     unasked(WorkspaceCopies),
     unasked(HostAccounts),
     unasked(HostProjects),

@@ -64,6 +64,7 @@ export const storedOperation = (fields: Partial<typeof Operation.Encoded> = {}):
     errorCode: null,
     errorText: null,
     supersededBy: null,
+    supersedeAskedBy: null,
     createdAtMillis: 1,
     claimedAtMillis: null,
     settledAtMillis: null,

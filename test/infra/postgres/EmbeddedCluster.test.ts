@@ -192,4 +192,12 @@ describe("an ephemeral cluster", () => {
       assert.isFalse(Files.existsSync(cluster.home))
     })
   )
+
+  it.live("runs no server but the one that is named: a folder without binaries is refused by name", () =>
+    Effect.gen(function* () {
+      const named = { kind: "ephemeral", under: "/dev/shm", prefix: "hf-e-", binaries: "/nowhere" } as const
+      const failure = yield* Effect.flip(Effect.scoped(start(named)))
+      assert.deepInclude(failure, { step: "binaries", detail: "/nowhere has no initdb and postgres to run" })
+    })
+  )
 })

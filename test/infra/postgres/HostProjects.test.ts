@@ -150,10 +150,9 @@ describe("postgres/HostProjects", () => {
         const text = "delete from core.projects where id = $1::bigint"
         const bare = db.query({ operation: "test.delete", text, parameters: [project] })
         const refusal = yield* Effect.flip(bare)
-        assert.deepInclude(
-          { ...refusal },
-          { fault: "constraint", constraint: "runtimes_project_id_fkey", state: "23001" }
-        )
+        assert.deepInclude({ ...refusal }, { fault: "constraint", constraint: "runtimes_project_id_fkey" })
+        // PostgreSQL 18 tells a restriction from a missing key; the older ones do not.
+        assert.include(["23001", "23503"], refusal.state)
         assert.strictEqual(yield* lifecycleOf(project), "active")
         yield* admin("delete from plugin_sandbox.runtimes where project_id = $1::bigint", [project])
         yield* bare

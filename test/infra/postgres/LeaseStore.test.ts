@@ -5,9 +5,12 @@ import * as Option from "effect/Option"
 import { Generation, LeaseId } from "../../../src/domain/Identity.ts"
 import { Lease, labelOfCommand } from "../../../src/domain/leases/Lease.ts"
 import { LeaseStore } from "../../../src/domain/leases/LeaseStore.ts"
+import { RepositoryClaim, RepositoryName } from "../../../src/domain/leases/RepositoryClaim.ts"
+import { RepositoryClaims } from "../../../src/domain/leases/RepositoryClaims.ts"
 import { recordSample } from "../../../src/domain/sampling/refresh.ts"
 import {
   countingFixture,
+  fixture,
   heldTransaction,
   node,
   type SeededRuntime,
@@ -111,4 +114,25 @@ describe("LeaseStore", () => {
       )
     }).pipe(Effect.scoped, Effect.provide(layer))
   })
+
+  it.live("FC-11 a heartbeat that the server's clock has stepped back behind is zero milliseconds ago", () =>
+    Effect.gen(function* () {
+      const runtime = yield* seedRuntime()
+      const leases = yield* LeaseStore
+      const claims = yield* RepositoryClaims
+      const lease = leaseOf(runtime, 1)
+      yield* leases.renew(lease.process, [{ lease, cancel: "none", restorable: true }])
+      const { generation, id, process, project, sandbox } = lease
+      const repository = RepositoryName.make("app")
+      yield* claims.claim(new RepositoryClaim({ id, project, repository, generation, sandbox, process }))
+      for (const table of ["execution_leases", "repository_claims"]) {
+        yield* sql(`update ${table} set heartbeat_at = now() + interval '1 hour'`)
+      }
+      const seen = [...(yield* leases.inventory(node)), ...(yield* claims.inventory(node))]
+      assert.deepStrictEqual(
+        seen.map(({ heartbeatAgeMillis }) => heartbeatAgeMillis),
+        [0, 0]
+      )
+    }).pipe(Effect.scoped, Effect.provide(fixture))
+  )
 })

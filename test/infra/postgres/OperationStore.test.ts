@@ -191,7 +191,8 @@ describe("OperationStore on its schema", () => {
               "OperationStore.newestOfProject",
               "OperationStore.newestOfAccount",
               "OperationRows.live",
-              "claim_operation",
+              "claim_operations",
+              "claim_operations.below",
               "settle_operation.boundary",
               "settle_operation.trim"
             ]
@@ -232,7 +233,7 @@ const recordedPlans = Effect.fnUntraced(function* (account: AccountId) {
   })
   const bodies = new Map(
     (yield* rows(
-      "select proname, prosrc from pg_proc where proname in ('claim_operation', 'settle_operation')"
+      "select proname, prosrc from pg_proc where proname in ('claim_operations', 'settle_operation')"
     )).map((row) => [String(row.proname), String(row.prosrc)])
   )
   const cut = (name: string, pattern: RegExp) => {
@@ -240,7 +241,9 @@ const recordedPlans = Effect.fnUntraced(function* (account: AccountId) {
     if (found === undefined) throw new Error(`${name} has no such statement any more`)
     return found
       .replace(/into (candidate|boundary)/, "")
-      .replaceAll("p_from", "0")
+      .replaceAll("p_from", "1000")
+      .replaceAll("p_max - cardinality(candidates)", "8")
+      .replaceAll("p_max", "8")
       .replaceAll("p_node", `'${nodeHere}'::uuid`)
       .replaceAll("settled.project_id", "77")
       .replaceAll("boundary", "90000")
@@ -249,8 +252,12 @@ const recordedPlans = Effect.fnUntraced(function* (account: AccountId) {
   }
   sent.push(
     {
-      operation: "claim_operation",
-      text: cut("claim_operation", /(select o\.\* into candidate[\s\S]*?skip locked)/)
+      operation: "claim_operations",
+      text: cut("claim_operations", /array\((select o\.row_id[\s\S]*?limit p_max)\);/)
+    },
+    {
+      operation: "claim_operations.below",
+      text: cut("claim_operations", /\|\| array\((select o\.row_id[\s\S]*?cardinality\(candidates\))\);/)
     },
     {
       operation: "settle_operation.boundary",

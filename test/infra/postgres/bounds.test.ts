@@ -36,6 +36,7 @@ const boundsOf: Readonly<Record<string, ReadonlyArray<number>>> = {
   ],
   "plugin_sandbox.live_operations": [Bounds.tenantProjectsMax],
   "plugin_sandbox.runtime_snapshots": [Bounds.projectSnapshotsMax],
+  "plugin_sandbox.worktrees": [Bounds.projectWorktreesMax],
   "plugin_sandbox.runtime_logs": [Bounds.runtimeLogRowsMax],
   "plugin_sandbox.execution_leases": [Bounds.projectLeasesMax, Bounds.cancelTombstonesKeptMin],
   "plugin_sandbox.repository_claims": [Bounds.projectRepositoriesMax],

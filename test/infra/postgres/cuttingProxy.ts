@@ -1,6 +1,6 @@
 /**
- * A socket between a handle and the server that can lose an answer, hold answers back, spoil a request or count them:
- * what no server can be asked to do by itself.
+ * A socket between a handle and the server that can lose an answer, hold answers back, spoil a request, count them, or
+ * let the server say that it is an old one: what no server can be asked to do by itself.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -98,6 +98,24 @@ export const refusingBegin = (real: CloneShape["address"]) =>
     real,
     between(real.host, handOver, (chunk) =>
       Buffer.from(chunk.toString("latin1").replaceAll("begin isolation", "begin isolatiom"), "latin1")
+    )
+  )
+
+/** A value of six bytes, as `server_version_num` is one, comes after its length in the answer. */
+const ofSixBytes = Buffer.from([0, 0, 0, 6])
+
+/** The server says that it is of this major version, of two digits. */
+export const olderBy = (real: CloneShape["address"], major: number) =>
+  listening(
+    real,
+    between(
+      real.host,
+      (chunk, client) => {
+        const told = chunk.indexOf(ofSixBytes)
+        if (told >= 0) chunk.write(String(major), told + ofSixBytes.length)
+        handOver(chunk, client)
+      },
+      () => undefined
     )
   )
 

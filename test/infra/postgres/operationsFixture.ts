@@ -3,7 +3,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { randomBytes, randomUUID } from "node:crypto"
-import { Caller } from "../../../src/domain/host/Accounts.ts"
+import { type Asker, Caller } from "../../../src/domain/host/Accounts.ts"
 import { Identifiers } from "../../../src/domain/Identifiers.ts"
 import {
   AccountId,
@@ -17,11 +17,11 @@ import {
 import {
   type Admitted,
   admitOperation,
-  type Asker,
   OperationAlerts,
   type RefusedStart
 } from "../../../src/domain/operations/admission.ts"
 import type { admitOperationStepwise } from "../../../src/domain/operations/admissionStepwise.ts"
+import type { Workers } from "../../../src/domain/operations/claims.ts"
 import type {
   Operation,
   OperationAction,
@@ -88,6 +88,9 @@ export const machineWith = (current: ProcessIdentity, alive: ReadonlyArray<Proce
   })
 
 export const self = daemon(1)
+
+/** A worker with room for one operation at a time. */
+export const oneByOne = <R>(take: Workers<R>["take"]): Workers<R> => ({ room: Effect.succeed(1), take })
 
 /** The stores on whatever database is given. */
 export const stores = Layer.mergeAll(
@@ -167,7 +170,8 @@ export const provisioned = (project: ProjectId, observed = "running", generation
   Effect.gen(function* () {
     const recipe = recipeOf(generation)
     yield* rows(
-      `with node as (insert into nodes (id, name) values ($3::uuid, 'here') on conflict do nothing)
+      `with node as (insert into nodes (id, name) values ($3::uuid, 'here')
+          on conflict (id) do update set last_seen_at = now())
         insert into runtimes (project_id, generation, node_id, sandbox_id, observed, recipe)
         values ($1::bigint, $2::bigint, $3::uuid, $4::text, $5::text, $6::text::jsonb)`,
       [project, generation, nodeHere, recipe.sandbox, observed, JSON.stringify({ ...recipe })]

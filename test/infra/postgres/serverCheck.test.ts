@@ -2,24 +2,31 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { placeOf, requireServer } from "../../../src/infra/postgres/serverCheck.ts"
+import { databaseVersionMin } from "../../../src/domain/Bounds.ts"
 import { Clone, clone } from "../../support/clone.ts"
+import { olderBy } from "./cuttingProxy.ts"
 
 const password = "open-sesame"
 
 describe("requireServer", () => {
   it.live("answers the major version of a server that is there", () =>
     Effect.gen(function* () {
-      const { address } = yield* Clone
-      assert.strictEqual(yield* requireServer(address), 18)
+      const { address, admin } = yield* Clone
+      const [row] = yield* admin("select current_setting('server_version') as told")
+      assert.strictEqual(yield* requireServer(address), Number.parseInt(String(row?.["told"]), 10))
     }).pipe(Effect.provide(clone(1)))
   )
 
-  it.live("refuses a server that is older than needed, with both versions", () =>
+  it.live("takes the oldest server that it promises, and refuses an older one with both versions", () =>
     Effect.gen(function* () {
       const { address } = yield* Clone
-      const refusal = yield* Effect.flip(requireServer(address, 99))
-      assert.deepInclude(refusal, { code: "database_too_old", found: 18, needed: 99 })
-    }).pipe(Effect.provide(clone(1)))
+      const oldest = yield* olderBy(address, databaseVersionMin)
+      assert.strictEqual(yield* requireServer(oldest.address), databaseVersionMin)
+      const older = yield* olderBy(address, databaseVersionMin - 1)
+      const refusal = yield* Effect.flip(requireServer(older.address))
+      assert.deepInclude(refusal, { code: "database_too_old", found: 14, needed: 15 })
+      assert.include(refusal.message, "runs PostgreSQL 14, and 15 or newer is needed: upgrade it")
+    }).pipe(Effect.scoped, Effect.provide(clone(1)))
   )
 
   it.live("refuses a database that does not exist on a server that does", () =>

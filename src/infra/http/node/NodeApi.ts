@@ -12,7 +12,7 @@ import * as Schema from "effect/Schema"
 import { sandboxStopGraceMillisMax } from "../../../domain/Bounds.ts"
 import { GuestSignal } from "../../../domain/guests/GuestSpec.ts"
 import { RequestKey, SandboxId } from "../../../domain/Identity.ts"
-import { ExecutionRequest } from "../Api.ts"
+import { ExecutionRequest } from "../requestTerms.ts"
 import { apiErrors } from "../ApiErrors.ts"
 import { ExecutionLine } from "../Views.ts"
 import {

@@ -9,14 +9,29 @@ import { SandboxStatus } from "../../../domain/registry/Record.ts"
 import { whySteps } from "../../../domain/registry/why.ts"
 import { ChargesView } from "../Views.ts"
 
-/** Live is whoever answers. `storage_failed` refuses everything until a restart; `starting` has not looked yet. */
+/** What the newest pass of a sweep came to; `why`: why the pass itself failed. Source: FC-05. */
+export const SweepView = Schema.Struct({
+  sweep: Schema.String,
+  attempted: Schema.Int,
+  done: Schema.Int,
+  failed: Schema.Int,
+  why: Schema.NullOr(Schema.String),
+  atMillis: Schema.Int
+})
+
+/**
+ * Live is whoever answers. `storage_failed` refuses everything until a restart; `starting` has not looked yet;
+ * `degraded` does what it is asked for, but nothing of one of its own sweeps succeeded.
+ */
 export const ReadinessView = Schema.Struct({
   live: Schema.Literal(true),
-  state: Schema.Literals(["ready", "starting", "storage_failed"]),
+  state: Schema.Literals(["ready", "starting", "degraded", "storage_failed"]),
   why: Schema.NullOr(Schema.String),
   version: Schema.String,
   node: NodeId,
   supervisor: SupervisorKind,
+  /** Of the node's own sweeps, each from its first pass on. */
+  sweeps: Schema.Array(SweepView),
   /** Null while the registry cannot be read. */
   charges: Schema.NullOr(ChargesView)
 })

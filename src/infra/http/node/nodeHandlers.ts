@@ -28,8 +28,15 @@ import { renewSandbox } from "../../../domain/registry/renewal.ts"
 import { createRequested } from "../../../domain/registry/requestedCreation.ts"
 import { signalSandbox } from "../../../domain/registry/signal.ts"
 import { requireKept } from "../../../domain/registry/status.ts"
+import {
+  isWhollyFailed,
+  nodeSweeps,
+  reportText,
+  type SweepReport,
+  SweepReports
+} from "../../../domain/SweepReports.ts"
 import { whySandbox } from "../../../domain/registry/whySandbox.ts"
-import type { ExecutionRequest } from "../Api.ts"
+import type { ExecutionRequest } from "../requestTerms.ts"
 import { commandOf } from "../executionHandlers.ts"
 import { startedStream } from "../executionStream.ts"
 import { chargesView } from "../present.ts"
@@ -40,14 +47,38 @@ import { deletedView, inspectionView, pendingView, sandboxSummary, sandboxView }
 import { nodeAnswering, nodeAnswerOf } from "./nodeRefusals.ts"
 import { keyedRequest } from "./nodeRequests.ts"
 
-type Needs = Registry | RunState | GuestSupervisor | Identifiers | NodeTerms
+type Needs = Registry | RunState | GuestSupervisor | Identifiers | NodeTerms | SweepReports
+
+/** A daemon of more than the node has more sweeps; they say nothing of the node. */
+const ownSweeps = Effect.gen(function* () {
+  const names: ReadonlyArray<string> = Object.values(nodeSweeps)
+  return (yield* (yield* SweepReports).all).filter(({ sweep }) => names.includes(sweep))
+})
+
+const stateOf = (
+  isSettled: boolean,
+  sweeps: ReadonlyArray<SweepReport>
+): Pick<ReadinessView, "state" | "why"> => {
+  if (!isSettled) return { state: "starting", why: "what the last daemon left is still being looked at" }
+  const failed = sweeps.find(isWhollyFailed)
+  return failed === undefined
+    ? { state: "ready", why: null }
+    : { state: "degraded", why: `the sweep of ${failed.sweep}: ${reportText(failed)}` }
+}
 
 const readiness = Effect.gen(function* () {
   const registry = yield* Registry
   const { isSettled, version } = yield* NodeTerms
   const { capabilities } = yield* GuestSupervisor
   const settled = yield* isSettled
-  const shared = { live: true as const, version, node: registry.node, supervisor: capabilities.supervisor }
+  const sweeps = yield* ownSweeps
+  const shared = {
+    live: true as const,
+    version,
+    node: registry.node,
+    supervisor: capabilities.supervisor,
+    sweeps
+  }
   return yield* Effect.match(registry.charges, {
     onFailure: ({ message }): ReadinessView => ({
       ...shared,
@@ -57,8 +88,7 @@ const readiness = Effect.gen(function* () {
     }),
     onSuccess: (charges): ReadinessView => ({
       ...shared,
-      state: settled ? "ready" : "starting",
-      why: settled ? null : "what the last daemon left is still being looked at",
+      ...stateOf(settled, sweeps),
       charges: chargesView(charges, registry.capacity)
     })
   })

@@ -6,7 +6,9 @@
  *     projects 1─1 project_deletions   no foreign key: the record outlives its Project
  *     agents, runs, tasks, secrets, provider plugins: 0001_work.ts
  *     require_active_project(id)       the host's admission guard, called inside a plugin's transaction
- *     require_access, require_owner    the account again, in the transaction that acts for it
+ *     require_access, require_owner,
+ *     require_administrator            the account again, in the transaction that acts for it
+ *     open_projects(ids, accounts)     both guards for many at once, which neither wait nor raise
  *     require_room()                   trigger: a table, or what it holds for one owner, stays below its bound
  *
  * A guard of ours raises SQLSTATE class HF: HF001 the Project is not active, HF002 the account has no access, HF003
@@ -115,6 +117,29 @@ const statements = (): ReadonlyArray<string> => [
         and (a.administrator or (m.role is not null and (not writing or m.role <> 'viewer')));
     if not found then
       raise exception 'the account has no access to the project' using errcode = 'HF002';
+    end if;
+  end $$`,
+  // Both guards for many at once: which Projects are active, and may be written to by their account or are asked for by
+  // the product. Those are held FOR SHARE as above. It waits for nobody and refuses nobody: the others ask alone.
+  `create function core.open_projects(wanted bigint[], callers uuid[]) returns setof bigint language plpgsql as $$
+  declare
+    held bigint[];
+  begin
+    held := array(select id from core.projects where id = any (wanted) and lifecycle = 'active'
+      for share skip locked);
+    return query select p.id from unnest(wanted, callers) g (project, caller)
+      join core.projects p on p.id = g.project and g.project = any (held)
+      left join core.accounts a on a.id = g.caller and not a.disabled and a.tenant_id = p.tenant_id
+      left join core.memberships m on m.account_id = g.caller and m.project_id = g.project
+      where g.caller is null or a.administrator or (a.id is not null and m.role <> 'viewer');
+  end $$`,
+  // Whoever hands a directory of the host to a Project is an administrator of its tenant.
+  `create function core.require_administrator(wanted bigint, caller uuid) returns void language plpgsql as $$
+  begin
+    perform 1 from core.accounts a join core.projects p on p.id = wanted and p.tenant_id = a.tenant_id
+      where a.id = caller and not a.disabled and a.administrator;
+    if not found then
+      raise exception 'the account is no administrator' using errcode = 'HF002';
     end if;
   end $$`,
   // Deleting takes more than writing: an administrator, or an owner of the Project.

@@ -7,6 +7,7 @@
  *     live_operations                        queued and claimed ones, one a Project: 0021_operations.ts
  *     runtime_logs        (row_id identity)  newest 200 rows a Project
  *     runtime_snapshots   n─1 runtimes       copies of the workspace: 0021_workspaces.ts
+ *     worktrees           n─1 runtimes       working trees of its repositories: 0021_workspaces.ts
  *     execution_leases, repository_claims    what is worked on now: 0021_leases.ts
  *     resource_samples, resource_rollups, history_deletions, and the open buckets of runtimes: 0021_history.ts
  *     environments and the leases of runs on them: 0021_environments.ts
@@ -20,6 +21,7 @@ import { environmentTables } from "./0021_environments.ts"
 import { historyStatements, sampleColumns } from "./0021_history.ts"
 import { leaseObjects } from "./0021_leases.ts"
 import { operationFunctions } from "./0021_operations.ts"
+import { sharedCallFunctions } from "./0021_shared_calls.ts"
 import { workspaceTables } from "./0021_workspaces.ts"
 import { boundedTable } from "./boundedTable.ts"
 
@@ -78,6 +80,7 @@ const statements = (): ReadonlyArray<string> => [
     error_code text,
     error_text text,
     superseded_by text,
+    supersede_asked_by text,
     created_at timestamptz(3) not null default now(),
     claimed_at timestamptz(3),
     settled_at timestamptz(3),
@@ -109,6 +112,7 @@ const statements = (): ReadonlyArray<string> => [
   ...leaseObjects,
   ...historyStatements,
   ...operationFunctions,
+  ...sharedCallFunctions,
   ...workspaceTables,
   ...environmentTables
 ]

@@ -35,6 +35,9 @@ const enqueueOperation = `create function enqueue_operation(
     if p_account is not null then
       perform core.require_access(p_project, p_account, true);
     end if;
+    if p_parameters ? 'adoptDisk' then
+      perform core.require_administrator(p_project, p_account);
+    end if;
     -- The runtime's row is what two requests meet at: a provision makes it before it looks at anything else.
     loop
       select * into machine from runtimes where project_id = p_project for update;
@@ -108,7 +111,7 @@ const enqueueOperation = `create function enqueue_operation(
     end if;
     if receipt.row_id is not null then
       update runtime_operations
-        set state = 'queued', settled_at = null, error_code = null, error_text = null
+        set state = 'queued', settled_at = null, error_code = null, error_text = null, supersede_asked_by = null
         where row_id = receipt.row_id and state = 'failed' returning * into operation;
       outcome := 'rearmed';
     else
@@ -124,44 +127,65 @@ const enqueueOperation = `create function enqueue_operation(
   end $$`
 
 /**
- * The oldest queued operation from p_from on that this node may carry out and no other claim is at. Ordinary work of a
- * Project that is not active is superseded on the way; those rows come first, the claim last. Source: SP-OPS-02,
- * SP-DEL-04, FC-13.
+ * Settings of a function whose parameters say how many rows it is about. A plan for each call would cost more than most
+ * calls, and one for many rows would read a whole table; a sort would lock all that is queued before the first is taken.
  */
-const claimOperation = `create function claim_operation(
-    p_process text, p_node uuid, p_from bigint, p_superseded_max int, p_superseded_code text, p_superseded_text text
-  ) returns setof runtime_operations language plpgsql as $$
+export const plannedOnce =
+  "set plan_cache_mode = force_generic_plan set enable_sort = off set enable_hashjoin = off"
+
+/**
+ * Takes the oldest queued operations, from p_from on and then below it, that this node may carry out and no other claim
+ * is at: at most p_max, and fewer only where no more were to be had when it began. Ordinary work of a Project that is
+ * not active is superseded instead of claimed. Source: SP-OPS-02, SP-DEL-04, FC-13.
+ */
+const claimOperations = `create function claim_operations(
+    p_process text, p_node uuid, p_from bigint, p_max int, p_closed_code text, p_closed_text text,
+    p_asked_code text, p_asked_text text
+  ) returns setof runtime_operations language plpgsql ${plannedOnce} as $$
   declare
-    candidate runtime_operations;
+    candidates bigint[];
   begin
-    for attempt in 0 .. p_superseded_max loop
-      select o.* into candidate from live_operations l join runtime_operations o on o.row_id = l.row_id
-        where l.row_id >= p_from and (l.node_id is null or l.node_id = p_node) and o.state = 'queued'
-        order by l.row_id limit 1 for update of o skip locked;
-      exit when not found;
-      if candidate.action = 'delete'
-        or exists (select from core.projects where id = candidate.project_id and lifecycle = 'active') then
+    candidates := array(select o.row_id from live_operations l
+      cross join lateral (select row_id from runtime_operations
+        where row_id = l.row_id and state = 'queued' for update skip locked) o
+      where l.row_id >= p_from and (l.node_id is null or l.node_id = p_node) order by l.row_id limit p_max);
+    if p_from > 0 and cardinality(candidates) < p_max then
+      candidates := candidates || array(select o.row_id from live_operations l
+        cross join lateral (select row_id from runtime_operations
+          where row_id = l.row_id and state = 'queued' for update skip locked) o
+        where l.row_id < p_from and (l.node_id is null or l.node_id = p_node)
+        order by l.row_id limit p_max - cardinality(candidates));
+    end if;
+    if candidates = '{}' then
+      return;
+    end if;
+    return query update runtime_operations
+      set state = 'claimed', claimed_by = p_process, claim_sequence = claim_sequence + 1, claimed_at = now()
+      where row_id = any (candidates) and supersede_asked_by is null and (action = 'delete'
+        or (select lifecycle from core.projects where id = project_id) = 'active')
+      returning *;
+    if not found or cardinality(candidates) > 1 then
+      return query with superseded as (
         update runtime_operations
-          set state = 'claimed', claimed_by = p_process, claim_sequence = claim_sequence + 1, claimed_at = now()
-          where row_id = candidate.row_id returning * into candidate;
-        return next candidate;
-        return;
-      end if;
-      update runtime_operations
-        set state = 'superseded', settled_at = now(), error_code = p_superseded_code, error_text = p_superseded_text,
-          superseded_by = 'system'
-        where row_id = candidate.row_id returning * into candidate;
-      delete from live_operations where project_id = candidate.project_id and row_id = candidate.row_id;
-      return next candidate;
-    end loop;
+          set state = 'superseded', settled_at = now(), superseded_by = coalesce(supersede_asked_by, 'system'),
+            error_code = case when supersede_asked_by is null then p_closed_code else p_asked_code end,
+            error_text = case when supersede_asked_by is null then p_closed_text else p_asked_text end
+          where row_id = any (candidates) and state = 'queued' returning *
+      ), gone as (
+        delete from live_operations l using superseded s where l.project_id = s.project_id and l.row_id = s.row_id
+      ) select * from superseded;
+    end if;
   end $$`
 
 /**
  * A queued operation taken back by somebody who may write to its Project. What a deletion asked for is the deletion's,
- * and what is claimed is at work: both are answered as they are. One that is superseded already stays so.
- * Source: FC-06, FC-22, SP-ADM-04.
+ * and what is claimed is at work: both are answered as they are. Where the claimant's node is not seen, nobody can say
+ * what became of the work: then it is marked, and the claim stays. One that is superseded already stays so.
+ * Source: FC-06, FC-22, SP-ADM-04, SP-OPS-02.
  */
-const supersedeOperation = `create function supersede_operation(p_id uuid, p_account uuid, p_code text, p_text text)
+const supersedeOperation = `create function supersede_operation(
+    p_id uuid, p_account uuid, p_code text, p_text text, p_unseen_seconds int
+  )
   returns table (outcome text, operation runtime_operations) language plpgsql as $$
   begin
     select * into operation from runtime_operations where id = p_id for update;
@@ -169,6 +193,15 @@ const supersedeOperation = `create function supersede_operation(p_id uuid, p_acc
       return;
     end if;
     perform core.require_access(operation.project_id, p_account, true);
+    if operation.state = 'claimed' and operation.action <> 'delete' and not exists (
+      select from nodes where id = split_part(operation.claimed_by, '/', 2)::uuid
+        and last_seen_at >= clock_timestamp() - make_interval(secs => p_unseen_seconds)) then
+      update runtime_operations set supersede_asked_by = coalesce(supersede_asked_by, p_account::text)
+        where row_id = operation.row_id returning * into operation;
+      outcome := 'asked';
+      return next;
+      return;
+    end if;
     if operation.state <> 'queued' or operation.action = 'delete' then
       outcome := case when operation.state = 'superseded' then 'repeated' else 'refused' end;
       return next;
@@ -252,7 +285,7 @@ const clearRuntimeLog = `create function clear_runtime_log(p_project bigint, p_l
 export const operationFunctions: ReadonlyArray<string> = [
   nodeOfOwedMachine,
   enqueueOperation,
-  claimOperation,
+  claimOperations,
   supersedeOperation,
   settleOperation,
   appendRuntimeLog,

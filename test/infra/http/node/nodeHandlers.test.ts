@@ -184,6 +184,31 @@ describe("node/handlers", () => {
     })
   )
 
+  it.live(
+    "FC-05 a sweep of the node that did nothing of what it attempted is told, and none that is not its own",
+    () =>
+      Effect.gen(function* () {
+        const served = yield* serveFresh()
+        yield* served.settle
+        const ready = served.client.node.readiness()
+        const pass = { attempted: 2, done: 1, failed: 1, why: null }
+        yield* served.note({ sweep: "leases", attempted: 1, done: 0, failed: 1, why: "the database is away" })
+        yield* served.note({ sweep: "sandboxes", ...pass })
+        const partly = yield* ready
+        assert.deepInclude(partly, { state: "ready", why: null })
+        assert.deepStrictEqual(
+          partly.sweeps.map(({ sweep, ...count }) => [sweep, { ...count, atMillis: 0 }]),
+          [["sandboxes", { ...pass, atMillis: 0 }]]
+        )
+        yield* served.note({ sweep: "expired sandboxes", attempted: 2, done: 0, failed: 2, why: null })
+        assert.deepInclude(yield* ready, {
+          live: true,
+          state: "degraded",
+          why: "the sweep of expired sandboxes: attempted 2, done 0, failed 2"
+        })
+      })
+  )
+
   it.live("RG-REC-02 no value of an environment and no token is in any answer, log or span", () =>
     Effect.gen(function* () {
       const seen: Array<string> = []

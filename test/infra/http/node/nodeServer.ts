@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Ref from "effect/Ref"
 import { RequestKey } from "../../../../src/domain/Identity.ts"
+import { SweepReports } from "../../../../src/domain/SweepReports.ts"
 import type { SandboxCreation } from "../../../../src/infra/http/node/NodeApi.ts"
 import { layer as layerClient, NodeClient } from "../../../../src/infra/http/node/nodeClient.ts"
 import { layerNodeRoutes } from "../../../../src/infra/http/node/nodeRoutes.ts"
@@ -25,6 +26,8 @@ export interface ServedNode {
   readonly client: NodeClient["Service"]
   readonly socketPath: string
   readonly settle: Effect.Effect<void>
+  /** Notes what a sweep of the node came to. */
+  readonly note: SweepReports["Service"]["note"]
 }
 
 /** Serves a node of the test's in the scope; it has not settled until it is told so. */
@@ -37,10 +40,13 @@ export const serveNode = Effect.fnUntraced(function* (node: TestNode) {
     lifeSecondsMax,
     isSettled: Ref.get(settled)
   })
-  const routes = layerNodeRoutes.pipe(Layer.provide(terms), Layer.provide(Layer.succeedContext(node.context)))
+  const reports = yield* Layer.build(SweepReports.layer)
+  const ports = Layer.succeedContext(Context.merge(node.context, reports))
+  const routes = layerNodeRoutes.pipe(Layer.provide(terms), Layer.provide(ports))
   yield* Layer.build(layerSocket(routes, { path: socketPath, stopGraceMillis: 200 }))
   const client = Context.get(yield* Layer.build(layerClient(socketPath)), NodeClient)
-  return { node, client, socketPath, settle: Ref.set(settled, true) } satisfies ServedNode
+  const { note } = Context.get(reports, SweepReports)
+  return { node, client, socketPath, settle: Ref.set(settled, true), note } satisfies ServedNode
 })
 
 /** Serves a fresh node. */
