@@ -30,15 +30,7 @@ import {
   RunLine,
   SecretView
 } from "./environmentViews.ts"
-
-const bytesOf = (text: string): number => new TextEncoder().encode(text).length
-
-const boundedText = (bytesMax: number, name: string) =>
-  Schema.String.check(
-    Schema.makeFilter((text: string) => bytesOf(text) <= bytesMax && !text.includes("\0"), {
-      expected: `${name} of at most ${bytesMax} bytes without NUL`
-    })
-  )
+import { boundedText, bytesOf } from "./requestTerms.ts"
 
 const namePattern = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/
 
