@@ -9,10 +9,12 @@ import { join, resolve } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
 import type { ApiClient } from "../../src/infra/http/apiClient.ts"
 import type { EnvironmentLeaseView, RunLine } from "../../src/infra/http/environmentViews.ts"
 import { awaitReady, makePlace, type Place, startDaemon, startProcess } from "../support/daemonProcess.ts"
+import { hasSshServer, sshServer } from "../support/sshd.ts"
 import { waitFor } from "../support/waiting.ts"
 import { holdfast } from "./cliHarness.ts"
 
@@ -50,10 +52,11 @@ const leasesOfPlugin = (state: string): ReadonlyArray<string> => {
   }
 }
 
-/** The three environments; their names are those of what carries them. */
+/** The environments; their names are those of what carries them. */
 const environments = Effect.fnUntraced(function* (place: Place) {
   const state = yield* folder
   const ok = done(place)
+  if (hasSshServer) yield* remoteHost(place)
   yield* ok("env", "create", "machine", "--driver", "local")
   yield* ok("env", "create", "guests", "--provider", "node")
   yield* ok("provider", "add", example)
@@ -68,7 +71,22 @@ const environments = Effect.fnUntraced(function* (place: Place) {
   return state
 })
 
-const carriers = ["machine", "guests", "plugin"] as const
+/** A machine without an SSH server has none of the fourth; test/infra/providers/RemoteHosts.test.ts fails on a build machine. */
+const carriers = ["machine", "guests", "plugin", ...(hasSshServer ? ["remote"] : [])]
+
+/** The host's key goes in by standard input and is named by the config. */
+const remoteHost = Effect.fnUntraced(function* (place: Place) {
+  const { folder: remote, host } = yield* sshServer
+  const config = join(remote, "environment.json")
+  const { host: name, knownHosts, port, username } = host
+  const remoteWorkspacePath = join(remote, "work")
+  writeFileSync(config, JSON.stringify({ host: name, port, username, knownHosts, remoteWorkspacePath }))
+  const key = { stdin: Redacted.value(host.privateKey) }
+  const set = yield* holdfast(["--home", place.home, "secret", "set", "host-key"], key)
+  assert.strictEqual(set.exit, 0, set.stderr)
+  const secret = ["--secret", "privateKeySecretRef=host-key"]
+  yield* done(place)("env", "create", "remote", "--driver", "ssh", "--config", config, ...secret)
+})
 
 const newest = (client: Client) =>
   Effect.map(
@@ -76,12 +94,15 @@ const newest = (client: Client) =>
     (leases): EnvironmentLeaseView | undefined => leases[0]
   )
 
-/** Starts a command that does not end by itself, and answers its fiber once it runs. */
+/**
+ * Starts a command that does not end by itself, and answers its fiber once it runs. It says enough for a carrier that holds
+ * the newest bytes back until it knows that they are no mark of its own.
+ */
 const running = Effect.fnUntraced(function* (client: Client, environment: string) {
   const lines: Array<RunLine> = []
   const payload = {
     environment,
-    argv: ["sh", "-c", "echo ready; exec sleep 600"] as const,
+    argv: ["sh", "-c", "yes ready | head -n 500; exec sleep 600"] as const,
     variables: {}
   }
   const fiber = yield* client.runs
@@ -102,7 +123,7 @@ const running = Effect.fnUntraced(function* (client: Client, environment: string
 
 describe("environments of a daemon", () => {
   it.live(
-    "one line runs a command in a lease of its own: local, a guest of the node, a plugin's process",
+    "one line runs a command in a lease of its own: local, a guest of the node, a plugin's process, a host over SSH",
     () =>
       Effect.gen(function* () {
         const place = yield* makePlace
@@ -126,13 +147,15 @@ describe("environments of a daemon", () => {
           )
           assert.deepStrictEqual(ran, { exit: 7, stdout: "brought along\n", stderr: "said\n" }, environment)
           const lease = yield* newest(client)
-          const status = environment === "machine" ? "released" : "expired"
+          const status = ["machine", "remote"].includes(environment) ? "released" : "expired"
           assert.deepInclude(lease, { status, cleanupStatus: "success", endedBy: "run" }, environment)
           const killed = yield* at(place)("run", environment, "--", "sh", "-c", "kill -KILL $$")
           assert.strictEqual(killed.exit, 137, environment)
         }
         assert.deepStrictEqual(leasesOfPlugin(state), [])
-        const why = yield* done(place)("lease", "why", (yield* newest(client))?.id ?? "")
+        const query = { environment: "plugin" }
+        const [ofPlugin] = yield* client.environmentLeases.list({ query })
+        const why = yield* done(place)("lease", "why", ofPlugin?.id ?? "")
         assert.match(why, /acquired[^]*run[^]*ended[^]*receipt names this resource as destroyed/)
         const { checks } = yield* client.system.health()
         assert.include(checks.find(({ name }) => name === "registry")?.detail ?? "", "0 of ")

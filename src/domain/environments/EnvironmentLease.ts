@@ -14,6 +14,7 @@ import {
   TenantId
 } from "../Identity.ts"
 import type { JsonObject } from "../Json.ts"
+import type { Environment } from "./Environment.ts"
 
 /**
  * - `active`: held by its run. `released`: handed back; with a reusable policy a stopped resource that may be resumed.
@@ -67,6 +68,12 @@ export class EnvironmentLease extends Schema.Class<EnvironmentLease>("holdfast/E
   endedBy: Schema.NullOr(Schema.String),
   createdAtMillis: Schema.Int
 }) {}
+
+export interface LeaseInEnvironment {
+  readonly lease: EnvironmentLease
+  /** null when the environment is gone. */
+  readonly environment: Environment | null
+}
 
 /** Metadata keys that are the host's: they are no part of a provider's config. Source: RL section 2.2. */
 export const hostMetadataKeys: ReadonlySet<string> = new Set([

@@ -23,6 +23,7 @@ import type {
   CleanupStatus,
   EnvironmentLease,
   EnvironmentLeaseStatus,
+  LeaseInEnvironment,
   LeasePolicy
 } from "./EnvironmentLease.ts"
 import type { AcquisitionRequestTaken, ProviderIntent, RequestHolder } from "./ProviderIntent.ts"
@@ -233,6 +234,8 @@ export class EnvironmentLeaseStore extends Context.Service<
       tenant: TenantId,
       requestKey: RequestKey
     ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
+    /** What the run holds and what it held, newest first, at most `environmentLeaseListMax`, each with its environment. */
+    readonly heldByRun: (run: RunId) => Effect.Effect<ReadonlyArray<LeaseInEnvironment>, StorageError>
     /** Newest first, at most `environmentLeaseListMax`. */
     readonly listLeases: (filter: {
       readonly environment?: EnvironmentId

@@ -86,6 +86,9 @@ export interface LeaseInPlace {
   readonly lease: EnvironmentLease
 }
 
+/** A lease whose resource is to go, with who wants it and why where that is known. */
+export type Destruction = LeaseInPlace & Pick<Release, "ending">
+
 /**
  * The typed errors of RunLeaseErrors.ts and the store's, or whatever error a provider or a consumer's driver failed with:
  * the very object, since callers compare it. Source: RL-CREATE-09.
@@ -101,7 +104,7 @@ export interface EnvironmentDriver {
   readonly resumeRunLease?: (
     asked: LeaseInPlace
   ) => Effect.Effect<{ readonly providerLeaseId: string; readonly metadata?: JsonObject }, DriverError>
-  readonly destroyRunLease?: (asked: LeaseInPlace) => Effect.Effect<EnvironmentLease, DriverError>
+  readonly destroyRunLease?: (asked: Destruction) => Effect.Effect<EnvironmentLease, DriverError>
   readonly realizeWorkspace?: (
     asked: LeaseInPlace & { readonly workspace: Workspace }
   ) => Effect.Effect<RealizedWorkspace, DriverError>

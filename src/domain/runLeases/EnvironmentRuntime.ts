@@ -20,6 +20,7 @@ import { destroyReusableSandboxLeases, destroyReusableSandboxLeasesForEnvironmen
 import { type DriverNeeds, driverNeeds } from "./DriverNeeds.ts"
 import type {
   Acquisition,
+  Destruction,
   EnvironmentDriver,
   Execution,
   LeaseInPlace,
@@ -63,7 +64,7 @@ export interface EnvironmentRuntimeShape {
     asked: LeaseInPlace & { readonly workspace: Workspace }
   ) => Effect.Effect<RealizedWorkspace, Error>
   readonly execute: (asked: Execution) => Effect.Effect<CommandResult, Error>
-  readonly destroyRunLease: (place: LeaseInPlace) => Effect.Effect<EnvironmentLease, Error>
+  readonly destroyRunLease: (asked: Destruction) => Effect.Effect<EnvironmentLease, Error>
   /** Releases what the run holds; `onError` is told of each lease that could not be. Source: RL section 4.3. */
   readonly releaseRunLeases: (
     run: RunId,

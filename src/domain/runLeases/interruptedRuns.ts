@@ -23,9 +23,9 @@ const isDead = ({ invocationSource }: Run) =>
     liveness(parseProcessIdentity(invocationSource.slice(daemonSourcePrefix.length)))
   ).pipe(Effect.map((liveness) => liveness === "dead"))
 
-/** Waits a while for the lease's worker: right after a start it is on its way. */
+/** Waits a while for the worker of the lease's provider, where it has one: right after a start it is on its way. */
 const awaitOwner = (lease: EnvironmentLease) =>
-  lease.providerLeaseId === null
+  lease.provider === null
     ? Effect.void
     : EnvironmentRuntime.use((runtime) => runtime.isPendingCleanupWorkerReady(lease)).pipe(
         Effect.repeat({

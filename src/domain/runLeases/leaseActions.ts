@@ -82,7 +82,11 @@ export const destroyByHand = Effect.fn("runLeases.destroyByHand")(function* (
     environment === null ? Option.none() : yield* EnvironmentStore.use(({ getById }) => getById(environment))
   if (Option.isNone(found)) return yield* new EnvironmentLeaseGone({ lease: id })
   return yield* EnvironmentRuntime.use((runtime) =>
-    runtime.destroyRunLease({ environment: found.value, lease })
+    runtime.destroyRunLease({
+      environment: found.value,
+      lease,
+      ending: { actor: actorOf(caller), reason: "destroyed_by_hand" }
+    })
   )
 })
 

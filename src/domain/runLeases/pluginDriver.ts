@@ -15,7 +15,14 @@ import { ProviderCallFailed } from "../providers/ProviderWorkers.ts"
 import { scrubMetadata } from "../secrets/scrubbing.ts"
 import { acquisitionParams } from "./acquisitionParams.ts"
 import { type DriverNeeds, driverNeeds } from "./DriverNeeds.ts"
-import type { Acquisition, EnvironmentDriver, Execution, LeaseInPlace, Release } from "./EnvironmentDriver.ts"
+import type {
+  Acquisition,
+  Destruction,
+  EnvironmentDriver,
+  Execution,
+  LeaseInPlace,
+  Release
+} from "./EnvironmentDriver.ts"
 import type { DriverMaker } from "./EnvironmentDrivers.ts"
 import { commandParams, commandResult } from "./execution.ts"
 import { targetInUse } from "./leaseTarget.ts"
@@ -100,9 +107,9 @@ const release = Effect.fnUntraced(function* ({ disposition, ending, lease, statu
 })
 
 /** The resource goes and the row says `failed`. Source: RL-DRIVER-04, 5.2 #22. */
-const destroy = Effect.fnUntraced(function* ({ lease }: LeaseInPlace) {
+const destroy = Effect.fnUntraced(function* ({ ending, lease }: Destruction) {
   const evidence = yield* tearDown("destroy", lease)
-  const row = yield* end(lease, "failed", evidence, { actor: "caller", reason: null })
+  const row = yield* end(lease, "failed", evidence, ending ?? { actor: "caller", reason: null })
   return Option.getOrElse(row, () => lease)
 })
 

@@ -13,6 +13,7 @@ import { EnvironmentStore } from "../environments/EnvironmentStore.ts"
 import { recordedConfigOf } from "../environments/recordedConfig.ts"
 import type { EnvironmentId, ProviderPluginId } from "../Identity.ts"
 import { isJsonObject, type JsonObject } from "../Json.ts"
+import { keptSpan } from "../keptSpan.ts"
 import type { BuiltInProvider } from "../providers/BuiltInProviders.ts"
 import type { ProviderWorkerManager } from "../providers/ProviderWorkers.ts"
 import { resolveRecordedConfig } from "../secrets/configSecrets.ts"
@@ -140,26 +141,29 @@ const askBuiltIn = (call: EndingCall, provider: BuiltInProvider): Effect.Effect<
 }
 
 /** Sends one verb about one lease, under the run parent of what was executed on it. Source: RL-TRACE-01. */
-export const callEnding = Effect.fn("runLeases.callEnding")(function* (call: EndingCall) {
-  const { lease, target, verb } = call
-  yield* Effect.annotateCurrentSpan({
-    tenant: lease.tenant,
-    environment: lease.environment,
-    lease: lease.id,
-    provider: lease.provider,
-    attempt: lease.metadata["pendingCleanupAttemptId"],
-    verb
-  })
-  const { under } = yield* TraceParents
-  const asked =
-    target._tag === "BuiltIn"
-      ? askBuiltIn(call, target.provider)
-      : askPlugin(lease, target, {
-          method: methodOf[verb],
-          params: paramsOf(call, target.entry.driverKey)
-        })
-  return yield* under(lease.id)(asked)
-})
+export const callEnding = Effect.fnUntraced(
+  function* (call: EndingCall) {
+    const { lease, target, verb } = call
+    const { under } = yield* TraceParents
+    const asked =
+      target._tag === "BuiltIn"
+        ? askBuiltIn(call, target.provider)
+        : askPlugin(lease, target, {
+            method: methodOf[verb],
+            params: paramsOf(call, target.entry.driverKey)
+          })
+    return yield* under(lease.id)(asked)
+  },
+  (ended, { lease, verb }) =>
+    keptSpan("runLeases.callEnding", {
+      tenant: lease.tenant,
+      environment: lease.environment,
+      lease: lease.id,
+      provider: lease.provider,
+      attempt: lease.metadata["pendingCleanupAttemptId"],
+      verb
+    })(ended)
+)
 
 /** A resource in a provider's list, with the name under which it was created, where the provider says it. */
 export interface ListedResource {
@@ -189,10 +193,7 @@ export const hasListing = (target: ProviderTarget): boolean =>
       isListed(target.workers, target.plugin.id, "environmentListLeases")
 
 /** What the provider holds under our label; undefined where it cannot be asked or does not say. Source: BX-01, BX-03. */
-export const heldUnderLabel = Effect.fn("runLeases.heldUnderLabel")(function* (
-  lease: EnvironmentLease,
-  target: ProviderTarget
-) {
+export const heldUnderLabel = Effect.fnUntraced(function* (lease: EnvironmentLease, target: ProviderTarget) {
   if (!hasListing(target)) return undefined
   const { installation } = yield* RuntimeSettings
   if (target._tag === "BuiltIn") {
@@ -202,18 +203,15 @@ export const heldUnderLabel = Effect.fn("runLeases.heldUnderLabel")(function* (
   const params = { ...listingParams(lease, target), installation }
   const reply = yield* askPlugin(lease, target, { method: "environmentListLeases", params })
   return reply._tag === "Replied" ? listedIn(reply.reply) : undefined
-})
+}, keptSpan("runLeases.heldUnderLabel"))
 
 /** Looks the resource up in the provider's list of what bears our label. Source: FC-07, FC-24, FC-25. */
-export const lookUp = Effect.fn("runLeases.lookUp")(function* (
-  lease: EnvironmentLease,
-  target: ProviderTarget
-) {
+export const lookUp = Effect.fnUntraced(function* (lease: EnvironmentLease, target: ProviderTarget) {
   const held = yield* heldUnderLabel(lease, target)
   const isHeld = held?.some(({ providerLeaseId }) => providerLeaseId === lease.providerLeaseId)
   const listing: Listing = isHeld === undefined ? "unknown" : isHeld ? "held" : "absent"
   return listing
-})
+}, keptSpan("runLeases.lookUp"))
 
 const listingParams = (lease: EnvironmentLease, target: PluginTarget): JsonObject => ({
   driverKey: target.entry.driverKey,

@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import { whereKept } from "../keptSpan.ts"
 
 /** What a span may say. */
 export interface SpanFields {
@@ -15,13 +16,18 @@ export interface SpanFields {
   readonly driver?: string
 }
 
-export const quietSpan =
+const noting =
   (name: string, attributes: SpanFields) =>
-  <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.result(effect).pipe(
       Effect.tap((ended) =>
         Effect.annotateCurrentSpan("outcome", Result.isSuccess(ended) ? "done" : "failed")
       ),
-      Effect.withSpan(name, { attributes: { ...attributes } }),
+      Effect.withSpan(name, { attributes: { ...attributes } }, { captureStackTrace: false }),
       Effect.flatMap((ended) => Effect.fromResult(ended))
     )
+
+export const quietSpan =
+  (name: string, attributes: SpanFields) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    whereKept<A, E, R>(noting(name, attributes))(effect)

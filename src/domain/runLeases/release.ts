@@ -9,6 +9,7 @@ import { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
 import { isStopOnly } from "../environments/markers.ts"
 import { judgeReply, provedState, terminationEvidence } from "../environments/receipts.ts"
 import type { JsonObject } from "../Json.ts"
+import { keptSpan } from "../keptSpan.ts"
 import { observeStep } from "../registry/observeStep.ts"
 import { requireBackup } from "./backupGate.ts"
 import type { Release } from "./EnvironmentDriver.ts"
@@ -89,11 +90,11 @@ const destroy = Effect.fnUntraced(function* ({ ending, lease }: Release) {
  * Carries a release of a sandbox lease out. Answers the row as it is afterwards, or null where it was not this caller's to
  * end. Refuses with `RunnerHarnessBackupUnavailable` before anything is destroyed or written.
  */
-export const releaseSandboxLease = Effect.fn("runLeases.releaseSandboxLease")(function* (asked: Release) {
+export const releaseSandboxLease = Effect.fnUntraced(function* (asked: Release) {
   const { cancelActiveWork = false, disposition, lease, status } = asked
   if (disposition === "keep_running")
     return yield* endRow(lease, { status: "retained", cleanupStatus: "success" })
   if (disposition === "stop_and_retain" || isStopOnly(lease))
     return yield* stopAndRetain(lease, cancelActiveWork)
   return yield* disposition === "destroy" || status === "expired" ? destroy(asked) : handBack(asked)
-})
+}, keptSpan("runLeases.releaseSandboxLease"))

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import { acquireSandboxLease } from "./acquisition.ts"
 import { requireBackup } from "./backupGate.ts"
 import { type DriverNeeds, driverNeeds } from "./DriverNeeds.ts"
-import type { EnvironmentDriver, LeaseInPlace } from "./EnvironmentDriver.ts"
+import type { Destruction, EnvironmentDriver, LeaseInPlace } from "./EnvironmentDriver.ts"
 import type { DriverMaker } from "./EnvironmentDrivers.ts"
 import { executeInSandbox, leaseConfig } from "./execution.ts"
 import { targetInUse } from "./leaseTarget.ts"
@@ -38,14 +38,14 @@ const resume = Effect.fnUntraced(function* (place: LeaseInPlace) {
 })
 
 /** Ends the resource by hand. A native runner's backup is asked for first. Source: RL section 3.6, U23. */
-const destroy = Effect.fnUntraced(function* ({ lease }: LeaseInPlace) {
+const destroy = Effect.fnUntraced(function* ({ ending, lease }: Destruction) {
   yield* requireBackup(lease)
   const outcome = yield* tearDown({
     lease,
     from: ["active", "failed", "released", "retained", "pending_cleanup"],
     refuseLiveRun: false,
-    failureReason: null,
-    actor: "caller"
+    failureReason: ending?.reason ?? null,
+    actor: ending?.actor ?? "caller"
   })
   return outcome._tag === "Ended" || outcome._tag === "Owed"
     ? outcome.lease

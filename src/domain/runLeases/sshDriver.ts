@@ -148,14 +148,14 @@ const acquire = Effect.fnUntraced(function* (asked: Acquisition) {
   })
 })
 
-const release = Effect.fnUntraced(function* ({ lease, status }: Release) {
+const release = Effect.fnUntraced(function* ({ ending, lease, status }: Release) {
   const { host } = yield* recordedTarget(lease)
   yield* (yield* RemoteHosts).endAll(host, lease.id)
   const ended = yield* (yield* EnvironmentLeaseStore).releaseLease(lease.id, {
     status,
-    failureReason: null,
+    failureReason: ending?.reason ?? null,
     cleanupStatus: "success",
-    actor: "run"
+    actor: ending?.actor ?? "run"
   })
   return Option.getOrNull(ended)
 })

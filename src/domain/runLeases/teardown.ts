@@ -20,6 +20,7 @@ import { stopOwnerOf } from "../environments/markers.ts"
 import { provedState, terminationEvidence } from "../environments/receipts.ts"
 import { Identifiers } from "../Identifiers.ts"
 import type { JsonObject } from "../Json.ts"
+import { keptSpan } from "../keptSpan.ts"
 import { observeStep } from "../registry/observeStep.ts"
 import { TeardownUnconfirmed } from "./RunLeaseErrors.ts"
 import { Attempt, attemptTeardown, type WhyUndone } from "./teardownAttempt.ts"
@@ -159,26 +160,26 @@ const runClaimed = Effect.fnUntraced(function* (
 })
 
 /** Tears one lease down. Fails only where the database does. */
-export const tearDown = Effect.fn("runLeases.tearDown")(function* ({
-  lease,
-  clearsReason = false,
-  onlyIfReady = false,
-  ...claim
-}: TeardownRequest) {
-  yield* Effect.annotateCurrentSpan({ tenant: lease.tenant, environment: lease.environment, lease: lease.id })
-  if (onlyIfReady && !(yield* isPendingCleanupWorkerReady(lease))) return TeardownOutcome.NotReady()
-  const store = yield* EnvironmentLeaseStore
-  const attempt = yield* Identifiers.use(({ uuid }) => uuid)
-  return yield* Effect.uninterruptibleMask((restore) =>
-    Effect.gen(function* () {
-      const claiming = store.claimCleanup({ ...claim, lease: lease.id, attempt })
-      const taken = yield* observeStep(program, "claim", claiming)
-      return Option.isNone(taken)
-        ? TeardownOutcome.NotTaken()
-        : yield* runClaimed(taken.value, attempt, clearsReason, restore)
-    })
-  )
-})
+export const tearDown = Effect.fnUntraced(
+  function* ({ lease, clearsReason = false, onlyIfReady = false, ...claim }: TeardownRequest) {
+    if (onlyIfReady && !(yield* isPendingCleanupWorkerReady(lease))) return TeardownOutcome.NotReady()
+    const store = yield* EnvironmentLeaseStore
+    const attempt = yield* Identifiers.use(({ uuid }) => uuid)
+    return yield* Effect.uninterruptibleMask((restore) =>
+      Effect.gen(function* () {
+        const claiming = store.claimCleanup({ ...claim, lease: lease.id, attempt })
+        const taken = yield* observeStep(program, "claim", claiming)
+        return Option.isNone(taken)
+          ? TeardownOutcome.NotTaken()
+          : yield* runClaimed(taken.value, attempt, clearsReason, restore)
+      })
+    )
+  },
+  (torn, { lease }) =>
+    keptSpan("runLeases.tearDown", { tenant: lease.tenant, environment: lease.environment, lease: lease.id })(
+      torn
+    )
+)
 
 /**
  * Asks the provider once more for what a pending row owes, and answers its reply. It claims nothing and writes no status:

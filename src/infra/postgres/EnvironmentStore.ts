@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { environmentsMax, groupedLeasesMax, groupedStatementsAtOnceMax } from "../../domain/Bounds.ts"
-import { Environment } from "../../domain/environments/Environment.ts"
+import type { Environment } from "../../domain/environments/Environment.ts"
 import {
   EnvironmentAbsent,
   EnvironmentExists,
@@ -11,31 +11,14 @@ import {
   EnvironmentStore
 } from "../../domain/environments/EnvironmentStore.ts"
 import type { EnvironmentId } from "../../domain/Identity.ts"
-import { PluginDb, type SqlRow, type StorageFailure } from "../../domain/persistence/PluginDb.ts"
+import { PluginDb, type StorageFailure } from "../../domain/persistence/PluginDb.ts"
+import { environmentOf } from "./environmentRows.ts"
 import { groupedCalls } from "./groupedCalls.ts"
 import { jsonText, type Run, runner } from "./leaseRows.ts"
 import { firstOf } from "./rows.ts"
 import { tableFullState } from "./storageFailure.ts"
 
 type Service = EnvironmentStore["Service"]
-type Fields = { -readonly [Key in keyof Environment]: Environment[Key] }
-
-/** The schema's CHECKs have validated the row when it was written: an acquisition reads it each time. */
-const environmentOf = (row: SqlRow): Environment => {
-  const fields: Fields = {
-    id: row["id"] as Fields["id"],
-    name: row["name"] as string,
-    description: row["description"] as string | null,
-    driver: row["driver"] as Fields["driver"],
-    status: row["status"] as Fields["status"],
-    config: row["config"] as Fields["config"],
-    metadata: row["metadata"] as Fields["metadata"],
-    createdAtMillis: (row["created_at"] as Date).getTime(),
-    updatedAtMillis: (row["updated_at"] as Date).getTime()
-  }
-  return Object.assign(Object.create(Environment.prototype) as Environment, fields)
-}
-
 const refusalOf = (failure: StorageFailure): StorageFailure | EnvironmentExists =>
   failure.fault === "unique"
     ? new EnvironmentExists({ what: failure.constraint === "environments_local" ? "local" : "name" })
@@ -59,7 +42,7 @@ const bindText = `insert into managed_resource_bindings (tenant_id, resource_key
     set resource_id = excluded.resource_id, stock_version = excluded.stock_version, stock_hash = excluded.stock_hash
   returning resource_id`
 
-/** Every acquisition and every release asks for its environment: those that come together share the look. */
+/** Every acquisition asks for its environment: those that come together share the look. */
 const getById = (run: Run): Service["getById"] =>
   groupedCalls<EnvironmentId, Option.Option<Environment>>({
     max: groupedLeasesMax,

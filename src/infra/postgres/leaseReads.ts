@@ -7,11 +7,12 @@ import {
   groupedLeasesMax,
   groupedStatementsAtOnceMax
 } from "../../domain/Bounds.ts"
-import type { EnvironmentLease } from "../../domain/environments/EnvironmentLease.ts"
+import type { EnvironmentLease, LeaseInEnvironment } from "../../domain/environments/EnvironmentLease.ts"
 import type { EnvironmentLeaseStore } from "../../domain/environments/EnvironmentLeaseStore.ts"
 import type { RunId } from "../../domain/Identity.ts"
+import { columnsBeside, environmentBeside } from "./environmentRows.ts"
 import { groupedCalls } from "./groupedCalls.ts"
-import { jsonText, leaseIn, leasesOf, type Run } from "./leaseRows.ts"
+import { jsonText, leaseIn, leaseOf, leasesOf, type Run } from "./leaseRows.ts"
 import { liveRunList } from "./migrations/0001_work.ts"
 import { unfinished } from "./migrations/0021_environment_leases.ts"
 
@@ -82,26 +83,27 @@ const abandonedText = `select l.* from environment_leases l left join core.runs 
       < clock_timestamp() - make_interval(secs => ${abandonedLeaseGraceSeconds})))
   order by l.created_at, l.id limit ${environmentLeaseListMax}`
 
-/** What several runs hold, for the releases of them that come together. */
-const ofRunsText = `select l.* from unnest($1::uuid[]) as asked(run), lateral (${newest("l.run_id = asked.run")}) l`
+/** What several runs hold, for the releases of them that come together, with the environments that they release it in. */
+const ofRunsText = `select l.*, ${columnsBeside("e")}
+  from unnest($1::uuid[]) as asked(run), lateral (${newest("l.run_id = asked.run")}) l
+    left join environments e on e.id = l.environment_id
+  order by l.created_at desc, l.id desc`
 
-const ofRuns = (run: Run) =>
-  groupedCalls<RunId, ReadonlyArray<EnvironmentLease>>({
+const heldByRun = (run: Run): Service["heldByRun"] =>
+  groupedCalls<RunId, ReadonlyArray<LeaseInEnvironment>>({
     max: groupedLeasesMax,
     atOnce: groupedStatementsAtOnceMax,
     run: (runs) =>
-      Effect.map(run("listLeases", ofRunsText, [[...new Set(runs)]]), (rows) => {
-        const held = Map.groupBy(leasesOf(rows), (lease) => lease.run)
+      Effect.map(run("heldByRun", ofRunsText, [[...new Set(runs)]]), (rows) => {
+        const found = rows.map((row) => ({ lease: leaseOf(row), environment: environmentBeside(row) }))
+        const held = Map.groupBy(found, ({ lease }) => lease.run)
         return runs.map((each) => held.get(each) ?? [])
       })
   })
 
-const list = (run: Run): Service["listLeases"] => {
-  const heldBy = ofRuns(run)
-  return (filter) => {
-    if (filter.run !== undefined && filter.environment === undefined && filter.tenant === undefined) {
-      return heldBy(filter.run)
-    }
+const list =
+  (run: Run): Service["listLeases"] =>
+  (filter) => {
     const given = (
       [
         ["l.environment_id", filter.environment],
@@ -119,7 +121,6 @@ const list = (run: Run): Service["listLeases"] => {
       leasesOf
     )
   }
-}
 
 export const leaseReads = (
   run: Run
@@ -129,6 +130,7 @@ export const leaseReads = (
   | "destroyable"
   | "getLeaseById"
   | "hasOtherOwner"
+  | "heldByRun"
   | "leaseOfRequest"
   | "listLeases"
   | "ofAgent"
@@ -144,6 +146,7 @@ export const leaseReads = (
       ),
     leaseOfRequest: (tenant, requestKey) =>
       Effect.map(run("leaseOfRequest", ofRequestText, [tenant, requestKey]), leaseIn),
+    heldByRun: heldByRun(run),
     listLeases: list(run),
     reusable: ({ environment, executionWorkspace, task, tenant }) =>
       Effect.map(run("reusable", reusable, [tenant, environment, executionWorkspace, task]), leasesOf),

@@ -9,7 +9,15 @@ import { connected, type Target } from "./connection.ts"
 import { outputClosed, usage } from "./Failure.ts"
 import { Output } from "./Output.ts"
 
-/** Everything on standard input, without the one line end that `echo` adds. */
+/**
+ * The value that a text on standard input is: without the one line end that `echo` adds to a line. One of several lines,
+ * such as a key, is taken as it is: its last line end is part of it. Pure.
+ */
+export const secretValueOf = (text: string): string => {
+  const line = text.replace(/\r?\n$/, "")
+  return line.includes("\n") ? text : line
+}
+
 const readValue = Effect.gen(function* () {
   const stdio = yield* Stdio.Stdio
   const output = yield* Output
@@ -25,7 +33,7 @@ const readValue = Effect.gen(function* () {
         : Effect.fail(usage(`a secret's value has at most ${secretBytesMax} bytes`))
     })
   )
-  return text.replace(/\r?\n$/, "")
+  return secretValueOf(text)
 })
 
 const told = (verb: string, { id, name, version }: SecretView): ReadonlyArray<string> => [

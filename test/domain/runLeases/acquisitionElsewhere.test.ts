@@ -57,14 +57,16 @@ const gatedScene = Effect.gen(function* () {
   return { ...scene, gate, asked, isAsked, parts: { workers: scene.workers.manager } }
 })
 
-/** Counts how often a daemon looks who has the key, and can hold its intent at a barrier. */
-const watched = (held: Effect.Effect<void> = Effect.void) => {
+/** Counts how often a daemon looks who has the key, and can hold that look, or its intent, at a barrier. */
+const watched = (at: "intend" | "look" = "intend", held: Effect.Effect<void> = Effect.void) => {
   const seen = { looks: 0 }
   const leases = (store: EnvironmentLeaseStore["Service"]): EnvironmentLeaseStore["Service"] => ({
     ...store,
-    intend: (intent) => Effect.andThen(held, store.intend(intent)),
+    intend: (intent) => Effect.andThen(at === "intend" ? held : Effect.void, store.intend(intent)),
     holderOfRequest: (tenant, key) =>
-      Effect.tap(store.holderOfRequest(tenant, key), () => Effect.sync(() => void (seen.looks += 1)))
+      Effect.andThen(at === "look" ? held : Effect.void, store.holderOfRequest(tenant, key)).pipe(
+        Effect.tap(() => Effect.sync(() => void (seen.looks += 1)))
+      )
   })
   const hasWaited = (times: number) =>
     waitFor({
@@ -108,7 +110,7 @@ describe("acquisitions elsewhere", () => {
       Effect.gen(function* () {
         const scene = yield* gatedScene
         const barrier = yield* makeBarrier("the second daemon's intent")
-        const watch = watched(barrier.arrive)
+        const watch = watched("intend", barrier.arrive)
         const other = yield* secondDaemon(scene.parts, watch.leases)
         const second = yield* Effect.forkChild(other.acquireRunLease(scene.asked))
         yield* barrier.reached
@@ -125,6 +127,21 @@ describe("acquisitions elsewhere", () => {
         assert.deepStrictEqual(scene.workers.methods(), ["environmentAcquireLease"])
         assert.deepStrictEqual(yield* sql("select id from provider_intents"), [])
       }).pipe(onClone)
+  )
+
+  it.live("FC-04 who looks for the other one while that one gets its lease answers it as it is", () =>
+    Effect.gen(function* () {
+      const scene = yield* gatedScene
+      const barrier = yield* makeBarrier("the second daemon's look")
+      const other = yield* secondDaemon(scene.parts, watched("look", barrier.arrive).leases)
+      const second = yield* Effect.forkChild(other.acquireRunLease(scene.asked))
+      yield* barrier.reached
+      yield* scene.gate.open
+      const first = yield* scene.runtime.acquireRunLease(scene.asked)
+      yield* barrier.open
+      assert.deepStrictEqual(yield* Fiber.join(second), first)
+      assert.deepStrictEqual(scene.workers.methods(), ["environmentAcquireLease"])
+    }).pipe(onClone)
   )
 
   it.live(

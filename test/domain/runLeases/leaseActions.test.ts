@@ -40,11 +40,16 @@ describe("runLeases/leaseActions", () => {
     }).pipe(onClone)
   )
 
-  it.live("a lease is destroyed by hand, with the proof in its story", () =>
+  it.live("FC-22 a lease is destroyed by hand, and says by whose, with the proof in its story", () =>
     Effect.gen(function* () {
       const { lease, root } = yield* scene()
       const destroyed = yield* destroyByHand(root, lease).pipe(ending("destroyed"))
-      assert.deepInclude(destroyed, { status: "expired", cleanupStatus: "success", endedBy: "caller" })
+      assert.deepInclude(destroyed, {
+        status: "expired",
+        cleanupStatus: "success",
+        endedBy: `account:${root.account}`,
+        failureReason: "destroyed_by_hand"
+      })
       const { steps } = yield* explainLease(root, lease)
       assert.include(steps.at(-1)?.text, "destroyed")
     }).pipe(onClone)

@@ -16,6 +16,7 @@ import { StepObserver } from "../../../src/domain/StepObserver.ts"
 import * as Db from "../../../src/infra/postgres/PluginDb.ts"
 import * as MachineProcesses from "../../../src/infra/Processes.ts"
 import { killingObserver } from "../../support/killingObserver.ts"
+import { makeMovableClock } from "../../support/movableClock.ts"
 import { pluginSchema } from "../../support/schemas.ts"
 import type { Order } from "./leaseProcesses.ts"
 import { overHandle } from "./leaseStores.ts"
@@ -26,22 +27,6 @@ const [, , given = ""] = process.argv
 const order: Order = JSON.parse(given)
 const node = NodeId.make("00000000-0000-4000-8000-00000000000a")
 const steps: Array<string> = []
-
-/** The machine's clock, which can be moved ahead. */
-const movableClock = Effect.map(Clock.Clock, (real) => {
-  let aheadMillis = 0
-  const nanos = () => BigInt(aheadMillis) * 1_000_000n
-  const clock: Clock.Clock = {
-    currentTimeMillisUnsafe: () => real.currentTimeMillisUnsafe() + aheadMillis,
-    currentTimeMillis: Effect.map(real.currentTimeMillis, (now) => now + aheadMillis),
-    currentTimeNanosUnsafe: () => real.currentTimeNanosUnsafe() + nanos(),
-    currentTimeNanos: Effect.map(real.currentTimeNanos, (now) => now + nanos()),
-    monotonicTimeNanosUnsafe: () => real.monotonicTimeNanosUnsafe() + nanos(),
-    monotonicTimeNanos: Effect.map(real.monotonicTimeNanos, (now) => now + nanos()),
-    sleep: (duration) => real.sleep(duration)
-  }
-  return { clock, ahead: (millis: number) => Effect.sync(() => void (aheadMillis += millis)) }
-})
 
 const acquisition = Effect.gen(function* () {
   const { environment, requestKey, run, tenant } = order
@@ -61,7 +46,7 @@ const carryOut = Effect.gen(function* () {
   const workers = yield* runningWorkers
   const runtime = yield* freshRuntime({ workers, processes: yield* Processes })
   if (order.action === "recover") {
-    const { ahead, clock } = yield* movableClock
+    const { ahead, clock } = yield* makeMovableClock
     return yield* Effect.gen(function* () {
       const first = yield* runtime.recoverLostCreations
       yield* ahead(providerOrphanGraceMillis)

@@ -45,6 +45,7 @@ const planOf = Effect.fnUntraced(function* ({ parameters = [], text }: Query) {
 
 /** Reads and the index by which each has to come. */
 const expected: ReadonlyArray<readonly [operation: string, index: RegExp]> = [
+  ["heldByRun", /environment_leases_by_run/],
   ["listLeases", /environment_leases_by_run/],
   ["listLeases", /environment_leases_by_environment/],
   ["listLeases", /environment_leases_by_tenant/],
@@ -77,6 +78,7 @@ describe("plans of environment leases", () => {
         const environment = uuid(7) as EnvironmentId
         const other = uuid(1_000)
         sent.length = 0
+        yield* leases.heldByRun(other as RunId)
         yield* leases.listLeases({ run: other as RunId })
         yield* leases.listLeases({ environment })
         yield* leases.listLeases({ tenant })

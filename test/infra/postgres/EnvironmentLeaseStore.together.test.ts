@@ -12,7 +12,7 @@ import { EnvironmentId, type EnvironmentLeaseId } from "../../../src/domain/Iden
 import { PluginDb, PluginTx } from "../../../src/domain/persistence/PluginDb.ts"
 import { newEnvironment, newRun, newTenant, onClone, reuseFixture } from "../../domain/runLeases/fixture.ts"
 import { stores } from "../../domain/runLeases/leaseStores.ts"
-import { leaseRowsOf, newLease, sql } from "../../domain/runLeases/rawRows.ts"
+import { leaseRowsOf, newLease, setLease, sql } from "../../domain/runLeases/rawRows.ts"
 import { clone } from "../../support/clone.ts"
 import { makeBarrier, sideBySide, waitingForLocks } from "../../support/sideBySide.ts"
 import { waitFor } from "../../support/waiting.ts"
@@ -101,14 +101,12 @@ describe("leases that come together", () => {
         const environments = yield* EnvironmentStore
         const [one, two] = [yield* reuseFixture(), yield* reuseFixture()]
         const none = yield* newRun(one.tenant, one.agent)
-        const held = yield* Effect.forEach(
-          [one.run, two.run, none.id, one.run],
-          (run) => leases.listLeases({ run }),
-          { concurrency: "unbounded" }
-        )
+        const held = yield* Effect.forEach([one.run, two.run, none.id, one.run], leases.heldByRun, {
+          concurrency: "unbounded"
+        })
         assert.deepStrictEqual(
-          held.map((each) => each.map(({ id }) => id)),
-          [[one.lease], [two.lease], [], [one.lease]]
+          held.map((each) => each.map(({ environment, lease }) => [lease.id, environment])),
+          [[[one.lease, one.environment]], [[two.lease, two.environment]], [], [[one.lease, one.environment]]]
         )
         const places = yield* Effect.forEach(
           [two.environment.id, one.environment.id, EnvironmentId.make(one.tenant), two.environment.id],
@@ -121,6 +119,10 @@ describe("leases that come together", () => {
           Option.none(),
           Option.some(two.environment)
         ])
+        yield* setLease(one.lease, { environment_id: null })
+        const [alone] = yield* leases.heldByRun(one.run)
+        assert.strictEqual(alone?.lease.id, one.lease)
+        assert.isNull(alone?.environment)
       }).pipe(onClone)
   )
 
