@@ -54,7 +54,12 @@ const gatedScene = Effect.gen(function* () {
     look: Effect.sync(() => scene.workers.calls.length),
     holds: (calls) => calls > 0
   })
-  return { ...scene, gate, asked, isAsked, parts: { workers: scene.workers.manager } }
+  /** One more daemon. A test that fails opens the gate too: what is asked of a provider is not cut off. */
+  const daemon = (leases?: Parameters<typeof secondDaemon>[1]) =>
+    Effect.tap(secondDaemon({ workers: scene.workers.manager }, leases), () =>
+      Effect.addFinalizer(() => gate.open)
+    )
+  return { ...scene, gate, asked, isAsked, daemon }
 })
 
 /** Counts how often a daemon looks who has the key, and can hold that look, or its intent, at a barrier. */
@@ -87,8 +92,8 @@ describe("acquisitions elsewhere", () => {
       Effect.gen(function* () {
         const scene = yield* gatedScene
         const watch = watched()
-        const one = yield* secondDaemon(scene.parts, isTurned ? watch.leases : undefined)
-        const other = yield* secondDaemon(scene.parts, isTurned ? undefined : watch.leases)
+        const one = yield* scene.daemon(isTurned ? watch.leases : undefined)
+        const other = yield* scene.daemon(isTurned ? undefined : watch.leases)
         const [winner, loser] = isTurned ? [other, one] : [one, other]
         const first = yield* Effect.forkChild(winner.acquireRunLease(scene.asked))
         yield* scene.isAsked
@@ -111,7 +116,7 @@ describe("acquisitions elsewhere", () => {
         const scene = yield* gatedScene
         const barrier = yield* makeBarrier("the second daemon's intent")
         const watch = watched("intend", barrier.arrive)
-        const other = yield* secondDaemon(scene.parts, watch.leases)
+        const other = yield* scene.daemon(watch.leases)
         const second = yield* Effect.forkChild(other.acquireRunLease(scene.asked))
         yield* barrier.reached
         const first = yield* Effect.forkChild(scene.runtime.acquireRunLease(scene.asked))
@@ -133,7 +138,7 @@ describe("acquisitions elsewhere", () => {
     Effect.gen(function* () {
       const scene = yield* gatedScene
       const barrier = yield* makeBarrier("the second daemon's look")
-      const other = yield* secondDaemon(scene.parts, watched("look", barrier.arrive).leases)
+      const other = yield* scene.daemon(watched("look", barrier.arrive).leases)
       const second = yield* Effect.forkChild(other.acquireRunLease(scene.asked))
       yield* barrier.reached
       yield* scene.gate.open
@@ -149,7 +154,7 @@ describe("acquisitions elsewhere", () => {
     () =>
       Effect.gen(function* () {
         const scene = yield* gatedScene
-        const other = yield* secondDaemon(scene.parts)
+        const other = yield* scene.daemon()
         const first = yield* Effect.forkChild(scene.runtime.acquireRunLease(scene.asked))
         yield* scene.isAsked
         const refused = yield* Effect.flip(
@@ -165,7 +170,7 @@ describe("acquisitions elsewhere", () => {
     Effect.gen(function* () {
       const scene = yield* gatedScene
       const watch = watched()
-      const other = yield* secondDaemon(scene.parts, watch.leases)
+      const other = yield* scene.daemon(watch.leases)
       const first = yield* Effect.forkChild(scene.runtime.acquireRunLease(scene.asked))
       yield* scene.isAsked
       const second = yield* Effect.forkChild(Effect.flip(other.acquireRunLease(scene.asked)))
