@@ -4,7 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { whereKept } from "../keptSpan.ts"
+import { whereKept } from "../KeptSpan.ts"
 
 /** What a span may say. */
 export interface SpanFields {

@@ -16,7 +16,7 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
 import { transactionStatementsPipelinedMax } from "../../domain/Bounds.ts"
-import { isSampledOut } from "../../domain/keptSpan.ts"
+import { isSampledOut } from "../../domain/KeptSpan.ts"
 import {
   HandleMisuse,
   PluginDb,
