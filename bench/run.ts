@@ -26,7 +26,9 @@ import { prune } from "./suites/prune.ts"
 import { readers } from "./suites/readers.ts"
 import { recordWrite } from "./suites/recordWrite.ts"
 import { oneRepository, repositories } from "./suites/repositories.ts"
+import { cleanups, runLeases } from "./suites/runLeases.ts"
 import { samples } from "./suites/samples.ts"
+import { workerCalls } from "./suites/workerCalls.ts"
 
 const suites: ReadonlyArray<Suite> = [
   enqueue,
@@ -47,12 +49,16 @@ const suites: ReadonlyArray<Suite> = [
   leases,
   heartbeats,
   repositories,
-  oneRepository
+  oneRepository,
+  runLeases,
+  cleanups,
+  workerCalls
 ]
 
 /** Suites that are asked for together. */
 const groups: ReadonlyMap<string, ReadonlyArray<string>> = new Map([
   ["registry", ["p12", "p13", "p14"]],
+  ["runs", ["p15", "p15b", "p15c"]],
   ["runtime", ["p1", "p2", "p3", "p4", "p5", "p6", "p17", "p7", "p7b", "p8", "p8b", "p9", "p10", "p11"]]
 ])
 

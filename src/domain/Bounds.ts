@@ -363,3 +363,155 @@ export const sandboxCpuMillisMax = 1_024_000
 export const sandboxMemoryBytesMax = 16 * 1024 ** 4
 /** Path of a disk on the host: what Linux takes, without the closing zero byte. */
 export const diskPathBytesMax = 4_095
+
+// ---- run leases on environments
+export const tenantAgentsMax = 10_000
+export const tenantTasksMax = 100_000
+export const tenantRunsMax = 100_000
+/** Oldest ended runs that make room at once when a tenant has as many runs as it may. */
+export const endedRunsRemovedMax = 1_000
+export const tenantExecutionWorkspacesMax = 10_000
+/** Live runs of an agent that one stop goes for. */
+export const agentRunsStoppedMax = 1_000
+export const tenantSecretsMax = 1_000
+export const secretVersionsMax = 1_000
+export const tenantSecretBindingsMax = 10_000
+/** A secret's value: at least what redaction can take out of an output without taking anything else. */
+export const secretBytesMax = 65_536
+export const secretRekeyPageMax = 100
+/** A value shorter than this could not be taken out of a text without taking other things with it. */
+export const secretBytesMin = 8
+export const secretNameCharactersMax = 160
+/** Tries of a rotation that others come before. */
+export const secretRotationTriesMax = 5
+/** Secrets that one config may name: each is read for every call. */
+export const configSecretsMax = 32
+/** Levels of a config and of what a provider returns; what lies deeper is not taken. */
+export const configDepthMax = 64
+/** Keys of the ring: the current one and former ones whose boxes are not all closed anew. */
+export const secretKeysMax = 16
+export const secretKeyFileBytesMax = 8_192
+export const providerPluginsMax = 256
+export const environmentsMax = 1_000
+export const managedResourceBindingsMax = 1_000
+/** Leases of one environment that are not over; the next acquisition is refused. */
+export const environmentLeasesLiveMax = 1_000
+export const environmentLeaseListMax = 1_000
+/** Intents that one pass looks at. There are never more of them than acquisitions under way and lost ones. */
+export const providerIntentsPageMax = 100
+/** An environment has at most this many intents: each is an acquisition under way, or one that was lost. */
+export const environmentIntentsMax = 1_000
+/** How long a request waits for another daemon that carries it out already, and how often it looks. Source: FC-04. */
+export const acquisitionElsewhereMillisMax = 5 * 60_000
+export const acquisitionElsewherePollMillis = 200
+/** Age from which an intent of a process that is gone is taken for lost. Source: BX-03. */
+export const providerIntentGraceSeconds = 60
+/** Between the two observations before a provider's orphan is destroyed. Source: BX-03. */
+export const providerOrphanGraceMillis = 60_000
+/** An active lease whose run ended longer ago is abandoned: until then the run releases it itself. Source: RL 6.4 item 3. */
+export const abandonedLeaseGraceSeconds = 5 * 60
+/** A lease that is over stays readable this long. Source: FC-15, FC-22. */
+export const endedLeaseKeptSeconds = 30 * 24 * 3_600
+export const endedLeasesPrunedMax = 1_000
+/** Metadata of one lease, as text. */
+export const leaseMetadataBytesMax = 262_144
+/** How long an acquisition waits for a provider's worker, and how often it looks. Source: RL U1. */
+export const providerWorkerReadyMillisDefault = 15_000
+export const providerWorkerReadyPollMillisDefault = 250
+/** How long a resume is tried again, and the pauses between tries; each is up to a quarter shorter or longer. Source: RL U1. */
+export const resumeAttemptMillisDefault = 60_000
+export const resumePauseFirstMillis = 250
+export const resumePauseMillisMax = 5_000
+/** Run parents that one runtime remembers, one a lease. */
+export const traceParentsKeptMax = 10_000
+/** Writes of an orphan's row before the spool is used. Source: RL U1. */
+export const orphanWriteTriesMax = 3
+export const orphanWritePauseMillisDefault = 100
+/** Orphans that this process remembers beside the spool. Source: RL U1. */
+export const orphanBufferMax = 256
+/** Files in the orphan spool, and the size of one. Source: FC-19. */
+export const orphanSpoolFilesMax = 10_000
+export const orphanSpoolFileBytesMax = 524_288
+/** Malformed files that are put aside; what is beyond stays where it is and is counted all the same. */
+export const orphanSpoolQuarantineMax = 10_000
+/** A backup of a native runner: its manifest, its files, and how deep they lie. */
+export const harnessManifestBytesMax = 4 * 1024 ** 2
+export const harnessBackupFilesMax = 10_000
+export const harnessBackupBytesMax = 64 * 1024 ** 3
+export const harnessBackupDepthMax = 32
+/** Added to a provider's own time-out: what the call may take beyond it. Source: RL-BUDGET-01. */
+export const providerCallMarginMillis = 30_000
+/** The longest budget of one call: what a timer of the platform can wait. */
+export const providerCallMillisMax = 2_147_483_647
+/** Causes of an error that are followed down to a provider's own: a longer chain is somebody's circle. */
+export const errorCausesReadMax = 8
+/** A cleanup claim, its renewal, and how far ahead an end may lie to be believed. Source: RL U1. */
+export const cleanupClaimMillis = 15 * 60_000
+export const cleanupClaimRenewMillis = 30_000
+export const cleanupClaimAheadMillisMax = 30 * 60_000
+/** The cleanup sweep. Source: RL U1, FC-09. */
+export const cleanupSweepPageMax = 20
+/** Pages that are swept together, so that what their rows ask of the database is, and such batches at a time. */
+export const cleanupSweepPagesTogetherMax = 5
+export const cleanupSweepBatchesAtOnceMax = 2
+/** Statements of one kind for intents, acquisitions or releases under way at a time: what comes meanwhile shares the next. */
+export const groupedStatementsAtOnceMax = 4
+/** Intents, acquisitions or releases that one statement carries out. */
+export const groupedLeasesMax = 64
+/** Claims, settlements or looks of cleanups that one statement carries out. */
+export const groupedCleanupsMax = 100
+/** Pages of one sweep: what is left is due in the next one. */
+export const cleanupSweepPagesMax = 500
+/** Abandoned leases that one sweep is at at a time, and leases that one run's release is at. */
+export const abandonedAtOnceMax = 8
+export const releasesAtOnceMax = 8
+export const cleanupBackoffMillisDefault = 5 * 60_000
+export const cleanupUnattendedTriesMax = 5
+export const cleanupOperatorRetryMillis = 30 * 60_000
+/** How long the pipes of a local command that has ended are read on, where something still holds them. */
+export const localPipesMillisMax = 1_000
+export const sshPortDefault = 22
+/** How long a connection to a host may take to come about, and how often it is asked whether it is still there. */
+export const sshConnectSeconds = 10
+/** How long a host may take to end a lease's processes. */
+export const sshEndMillisMax = 15_000
+/** A workspace as it is packed for another place. */
+export const workspaceArchiveBytesMax = 256 * 1024 ** 2
+
+/** Runs that daemons began and did not see the end of: one pass looks at so many. */
+export const daemonRunsPageMax = 1_000
+/** What a new environment may be described with, and its config as the API takes it. */
+export const environmentDescriptionCharactersMax = 1_000
+export const environmentConfigBytesMax = 65_536
+/** Resources that nobody owns, as one pass of the search at providers remembers them. Source: FC-03. */
+export const providerStraysKeptMax = 10_000
+
+// ---- workers of provider plugins
+/** One message of a worker's or to one, as a line. A longer one ends the worker that sent it. */
+export const providerMessageBytesMax = 4_194_304
+/** Requests that one worker has not answered; the next is refused. */
+export const providerCallsInFlightMax = 256
+/** Bytes that wait to be read by one worker; beyond them a request is refused. */
+export const providerOutboxBytesMax = 16_777_216
+/** What a worker may say of its command's output in one call; the rest is dropped. */
+export const providerLogBytesMax = 16_777_216
+export const providerHandshakeMillisMax = 10_000
+/** How often a worker is asked whether it lives, and how long it may take to answer: then it hangs, and is killed. */
+export const providerPingMillis = 5_000
+export const providerPingAnswerMillisMax = 10_000
+/** From the word to end until the signal, and from that one until the next. */
+export const providerShutdownMillisMax = 2_000
+export const providerRestartFirstMillis = 250
+export const providerRestartMillisMax = 30_000
+/** A worker that lived so long begins its back-off anew when it dies. */
+export const providerSteadyMillis = 30_000
+/** Budget of a call that names none. */
+export const providerCallMillisDefault = 5 * 60_000
+/** Methods that a worker may say it has. */
+export const providerMethodsMax = 64
+export const providerManifestBytesMax = 1_048_576
+/** One call of a conformance check. */
+export const providerCheckMillisMax = 60_000
+/** The provider `fake`: sandboxes in memory, and calls that it remembers. */
+export const fakeSandboxesMax = 10_000
+export const fakeCallsKeptMax = 10_000

@@ -36,6 +36,31 @@ export type NodeId = typeof NodeId.Type
 export const isNodeId = (value: unknown): value is NodeId =>
   typeof value === "string" && uuidPattern.test(value)
 
+export const AgentId = Uuid.pipe(Schema.brand("AgentId"))
+export type AgentId = typeof AgentId.Type
+
+export const RunId = Uuid.pipe(Schema.brand("RunId"))
+export type RunId = typeof RunId.Type
+
+export const TaskId = Uuid.pipe(Schema.brand("TaskId"))
+export type TaskId = typeof TaskId.Type
+
+export const EnvironmentId = Uuid.pipe(Schema.brand("EnvironmentId"))
+export type EnvironmentId = typeof EnvironmentId.Type
+
+export const ExecutionWorkspaceId = Uuid.pipe(Schema.brand("ExecutionWorkspaceId"))
+export type ExecutionWorkspaceId = typeof ExecutionWorkspaceId.Type
+
+/** A row of `environment_leases`; an execution lease of a Project's machine is a `LeaseId`. */
+export const EnvironmentLeaseId = Uuid.pipe(Schema.brand("EnvironmentLeaseId"))
+export type EnvironmentLeaseId = typeof EnvironmentLeaseId.Type
+
+export const ProviderPluginId = Uuid.pipe(Schema.brand("ProviderPluginId"))
+export type ProviderPluginId = typeof ProviderPluginId.Type
+
+export const SecretId = Uuid.pipe(Schema.brand("SecretId"))
+export type SecretId = typeof SecretId.Type
+
 const sandboxPattern = /^sb-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** A sandbox of a node: `sb-` and a lower-case uuid. It is also a file name, so nothing else is accepted. */

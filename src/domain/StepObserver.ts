@@ -10,6 +10,9 @@ export interface StepObserverShape {
   readonly after: (program: string, step: string) => Effect.Effect<void>
 }
 
+/** Nobody looks: a step goes without any of it. */
+export const nobody: StepObserverShape = { before: () => Effect.void, after: () => Effect.void }
+
 export const StepObserver = Context.Reference<StepObserverShape>("holdfast/domain/StepObserver", {
-  defaultValue: () => ({ before: () => Effect.void, after: () => Effect.void })
+  defaultValue: () => nobody
 })

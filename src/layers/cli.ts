@@ -23,13 +23,20 @@ import { make as makeOutput } from "./cli/Output.ts"
 import { ExitStatus } from "./cli/root.ts"
 import { productVersion } from "./cli/version.ts"
 
-/** The command line up to `--`: what follows belongs to the command of `exec`. */
+/** The command line up to `--`: what follows belongs to the command of `exec` and `run`. */
 const ownArguments = (args: ReadonlyArray<string>): ReadonlyArray<string> => {
   const end = args.indexOf("--")
   return end === -1 ? args : args.slice(0, end)
 }
 
-const isExec = (args: ReadonlyArray<string>): boolean => ownArguments(args).includes("exec")
+/** The first word that is no flag and no flag's value. */
+const verbOf = (args: ReadonlyArray<string>): string | undefined =>
+  ownArguments(args).find(
+    (word, place, words) => !word.startsWith("-") && !["--home", "--socket"].includes(words[place - 1] ?? "")
+  )
+
+const isExec = (args: ReadonlyArray<string>): boolean =>
+  ownArguments(args).includes("exec") || verbOf(args) === "run"
 /** A daemon in the foreground that a signal has ended gracefully has done what it was asked for. */
 const isUp = (args: ReadonlyArray<string>): boolean => ownArguments(args).includes("up")
 

@@ -4,6 +4,8 @@
  *
  *     HOME/               0711   for a root daemon /var/lib/holdfast, else ~/.local/share/holdfast
  *       state/            0700   the node registry, run state and disks (domain/registry/RegistryFiles.ts)
+ *       secrets.key       0600   the keys of stored secrets, unless HOLDFAST_SECRET_KEY is given; made at the first start
+ *       orphans/          0700   resources that the database could not be told of (infra/filesystem/OrphanSpool.ts)
  *       postgres/         0700   the embedded cluster, owned by the database's user
  *       credentials.json  0600   what commands are handed (infra/filesystem/LaunchCredentials.ts); made by the host
  *       holdfast.sock     0600   the API
@@ -21,6 +23,7 @@ import {
   sandboxLifeSecondsMin,
   socketPathBytesMax
 } from "../domain/Bounds.ts"
+import * as Redacted from "effect/Redacted"
 import type { SupervisorKind } from "../domain/guests/GuestSpec.ts"
 import type { NodeCapacity } from "../domain/registry/Registry.ts"
 
@@ -46,6 +49,13 @@ export interface DaemonSettings {
   readonly lifeSecondsMax: number
   readonly poolConnections: number
   readonly sampleIntervalMillis: number
+  /** Keys of the stored secrets; the one of the environment takes their place. */
+  readonly secretKeysPath: string
+  readonly secretKey: Redacted.Redacted | null
+  /** Where HOLDFAST_ORPHAN_CLEANUP_SPOOL_DIR names nothing else. */
+  readonly orphanSpoolDirectory: string
+  /** Offers the provider `fake` to environments: for tests against a daemon. */
+  readonly hasFakeProvider: boolean
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -78,6 +88,12 @@ const count = (environment: Environment, name: string, fallback: number): number
     throw new SettingRefused(name, `"${text}" is not a positive whole number`)
   }
   return value
+}
+
+/** A setting that nobody may read by mistake; empty is none. */
+const given = (environment: Environment, name: string): Redacted.Redacted | null => {
+  const text = environment[name]
+  return text === undefined || text === "" ? null : Redacted.make(text)
 }
 
 /** The longest life of a sandbox: a day, or what the setting says, up to a year. Source: RG figures. */
@@ -121,6 +137,10 @@ export const resolveSettings = (
     },
     lifeSecondsMax: lifeSeconds(environment),
     poolConnections: count(environment, "HOLDFAST_POOL_CONNECTIONS", databasePoolConnectionsDefault),
-    sampleIntervalMillis: count(environment, "HOLDFAST_SAMPLE_INTERVAL_MILLIS", sampleIntervalMillis)
+    sampleIntervalMillis: count(environment, "HOLDFAST_SAMPLE_INTERVAL_MILLIS", sampleIntervalMillis),
+    secretKeysPath: Path.join(home, "secrets.key"),
+    secretKey: given(environment, "HOLDFAST_SECRET_KEY"),
+    orphanSpoolDirectory: Path.join(home, "orphans"),
+    hasFakeProvider: environment["HOLDFAST_FAKE_PROVIDER"] === "1"
   }
 }

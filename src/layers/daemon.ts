@@ -38,6 +38,8 @@ import * as Domain from "./domain.ts"
 import * as Live from "./live.ts"
 import { claimNode, nodeRoutes } from "./node.ts"
 import * as Reconcilers from "./reconcilers.ts"
+import * as RunLeaseReconcilers from "./runLeaseReconcilers.ts"
+import * as RunLeases from "./runLeases.ts"
 import { makePlugin, pluginSchema } from "./sandboxPlugin.ts"
 
 /** Where the database is: the embedded cluster, started here, or the one that the settings name. */
@@ -93,7 +95,8 @@ const boot = (settings: DaemonSettings) =>
     const { address, died } = yield* database(settings)
     yield* migrateHost(address)
     const db = yield* Db.make({ address, schema: pluginSchema, connectionsMax: settings.poolConnections })
-    const parts = Domain.layer.pipe(
+    const parts = RunLeases.layer(settings).pipe(
+      Layer.provideMerge(Domain.layer),
       Layer.provideMerge(Live.stores),
       Layer.provideMerge(
         Layer.mergeAll(
@@ -112,7 +115,12 @@ const boot = (settings: DaemonSettings) =>
       const reconciliation = Effect.gen(function* () {
         yield* settleIn.pipe(Effect.catch((failure) => Effect.logWarning(failure.message)))
         const { sampleIntervalMillis } = settings
-        yield* Layer.build(Reconcilers.layer({ sampleIntervalMillis, nodeName: Os.hostname() }))
+        yield* Layer.build(
+          Layer.merge(
+            Reconcilers.layer({ sampleIntervalMillis, nodeName: Os.hostname() }),
+            RunLeaseReconcilers.layer
+          )
+        )
       }).pipe(Effect.provideContext(context))
       yield* loadPlugin(makePlugin(Effect.asVoid(reconciliation)), db)
       yield* Layer.build(serve(settings))

@@ -1,5 +1,7 @@
 /** Settings: flags before the environment before the defaults, and a sentence for what cannot be used. */
+import { inspect } from "node:util"
 import { assert, describe, it } from "@effect/vitest"
+import * as Redacted from "effect/Redacted"
 import { defaultHome, resolveSettings, SettingRefused, socketPathOf } from "../../src/layers/config.ts"
 
 const nobody = 1_000
@@ -29,6 +31,21 @@ describe("layers/config", () => {
       ["/srv/h/state", "/srv/h/postgres", socketPathOf("/srv/h")]
     )
     assert.isNull(settings.databaseUrl)
+  })
+
+  it("FC-21 the key of secrets is taken from the environment, and cannot be printed by mistake", () => {
+    const key = "5a".repeat(32)
+    const settings = resolveSettings({ home: "/srv/h" }, { HOLDFAST_SECRET_KEY: key }, nobody)
+    assert.strictEqual(settings.secretKey === null ? null : Redacted.value(settings.secretKey), key)
+    assert.notInclude(inspect(settings, { depth: 9 }) + JSON.stringify(settings), key)
+    const without = resolveSettings({ home: "/srv/h" }, { HOLDFAST_SECRET_KEY: "" }, nobody)
+    assert.isNull(without.secretKey)
+    assert.deepStrictEqual(
+      [without.secretKeysPath, without.orphanSpoolDirectory, without.hasFakeProvider],
+      ["/srv/h/secrets.key", "/srv/h/orphans", false]
+    )
+    const testing = resolveSettings({ home: "/srv/h" }, { HOLDFAST_FAKE_PROVIDER: "1" }, nobody)
+    assert.isTrue(testing.hasFakeProvider)
   })
 
   it.each(["0", "-1", "many", "1.5", "1e3", ""])(

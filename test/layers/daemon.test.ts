@@ -10,7 +10,8 @@ import * as Schedule from "effect/Schedule"
 import { RequestKey } from "../../src/domain/Identity.ts"
 import type { ApiClient } from "../../src/infra/http/apiClient.ts"
 import type { OperationView } from "../../src/infra/http/Views.ts"
-import { awaitReady, type KillPoint, makePlace, type Place, startDaemon } from "../support/daemonProcess.ts"
+import { awaitReady, makePlace, type Place, startDaemon } from "../support/daemonProcess.ts"
+import type { KillPoint } from "../support/killingObserver.ts"
 import { outcomeOf } from "../support/executionOutcome.ts"
 
 type Client = ApiClient["Service"]

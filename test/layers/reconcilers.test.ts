@@ -29,6 +29,7 @@ import { Snapshot, SnapshotRows } from "../../src/domain/runtimes/SnapshotRows.t
 import { WorkspaceCopies } from "../../src/domain/runtimes/WorkspaceCopies.ts"
 import { RuntimeLog } from "../../src/domain/history/RuntimeLog.ts"
 import { DiskFailure } from "../../src/domain/runtimes/Disks.ts"
+import { OrphanSpool } from "../../src/domain/runLeases/OrphanSpool.ts"
 import { SweepReports } from "../../src/domain/SweepReports.ts"
 import { layer as layerChecks, SystemChecks } from "../../src/infra/http/SystemChecks.ts"
 import { deletions, sweep } from "../../src/layers/reconcilers.ts"
@@ -143,6 +144,7 @@ const ports = ({
       discard: (path) =>
         copies ? Effect.fail(new DiskFailure({ step: "remove", path, why: "EIO" })) : Effect.void
     }),
+    Layer.mock(OrphanSpool)({ load: Effect.succeed([]), quarantined: Effect.succeed(0) }),
     Layer.mock(RuntimeLog)({}),
     Layer.mock(RunState)({}),
     Layer.mock(OperationAlerts)({ startRefused: () => Effect.void }),

@@ -14,19 +14,12 @@ import { inject } from "vitest"
 import { ApiClient, layer as clientLayer } from "../../src/infra/http/apiClient.ts"
 import { endGuestsOf } from "./guestsLeft.ts"
 import { socketPathOf } from "../../src/layers/config.ts"
+import type { KillPoint } from "./killingObserver.ts"
 
 const startMillisMax = 30_000
 const pollMillis = 20
 const outputCharactersMax = 20_000
 const entry = join(import.meta.dirname, "daemonKilledAt.ts")
-
-/** Where a daemon kills itself: at the given occurrence of the boundary, counted over the process's life. */
-export interface KillPoint {
-  readonly boundary: "before" | "after"
-  readonly program: string
-  readonly step: string
-  readonly occurrence: number
-}
 
 export interface Place {
   readonly home: string
@@ -86,14 +79,15 @@ const endOf = (child: ChildProcess): Effect.Effect<number | string> =>
     return undefined
   })
 
-/** Starts a process of ours with these arguments; it is killed with the scope. */
+/** Starts a process of ours with these arguments, a daemon unless told; it is killed with the scope. */
 export const startProcess = (
   given: ReadonlyArray<string>,
-  killAt: KillPoint | undefined
+  killAt: KillPoint | undefined,
+  program = entry
 ): Effect.Effect<RunningDaemon, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync((): RunningDaemon => {
-      const child = spawn(process.execPath, [entry, ...given], {
+      const child = spawn(process.execPath, [program, ...given], {
         stdio: ["ignore", "pipe", "pipe"],
         env: {
           ...process.env,

@@ -3,7 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { layer as layerClient, NodeClient } from "../../src/infra/http/node/nodeClient.ts"
 import { socketPathOf } from "../../src/layers/config.ts"
-import { type KillPoint, type RunningDaemon, startProcess } from "./daemonProcess.ts"
+import { type RunningDaemon, startProcess } from "./daemonProcess.ts"
+import type { KillPoint } from "./killingObserver.ts"
 
 const readyMillisMax = 60_000
 const pollMillis = 20

@@ -3,17 +3,20 @@
  * the process at each of them.
  */
 import * as Effect from "effect/Effect"
-import { StepObserver } from "../StepObserver.ts"
+import { nobody, StepObserver } from "../StepObserver.ts"
 
 export const observeStep = <A, E, R>(
   program: string,
   step: string,
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> =>
-  Effect.gen(function* () {
-    const observer = yield* StepObserver
-    yield* observer.before(program, step)
-    const answer = yield* effect
-    yield* observer.after(program, step)
-    return answer
-  })
+  Effect.flatMap(StepObserver, (observer) =>
+    observer === nobody
+      ? effect
+      : Effect.gen(function* () {
+          yield* observer.before(program, step)
+          const answer = yield* effect
+          yield* observer.after(program, step)
+          return answer
+        })
+  )

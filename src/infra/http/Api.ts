@@ -15,6 +15,13 @@ import { LeaseId, OperationId, ProjectId, SnapshotId } from "../../domain/Identi
 import { WorktreeName } from "../../domain/worktrees/Worktree.ts"
 import { apiErrors } from "./ApiErrors.ts"
 import {
+  EnvironmentLeasesGroup,
+  EnvironmentsGroup,
+  ProvidersGroup,
+  RunsGroup,
+  SecretsGroup
+} from "./environmentApi.ts"
+import {
   ExecutionRequest,
   HistoryQuery,
   OperationRequest,
@@ -219,6 +226,7 @@ export class Api extends HttpApi.make("holdfast")
     LeasesGroup,
     DesktopGroup
   )
+  .add(EnvironmentsGroup, EnvironmentLeasesGroup, RunsGroup, SecretsGroup, ProvidersGroup)
   .middleware(Identified)
   .middleware(Decoded)
   .annotate(HttpApi.ParseOptions, { onExcessProperty: "error", errors: "all" })

@@ -12,6 +12,7 @@ import type { GuestCapabilities } from "../../domain/guests/GuestSpec.ts"
 import { GuestSupervisor } from "../../domain/guests/GuestSupervisor.ts"
 import { OperationStore } from "../../domain/operations/OperationStore.ts"
 import { Registry } from "../../domain/registry/Registry.ts"
+import { OrphanSpool } from "../../domain/runLeases/OrphanSpool.ts"
 import { isWhollyFailed, reportText, type SweepReport, SweepReports } from "../../domain/SweepReports.ts"
 import type { CheckView } from "./Views.ts"
 
@@ -98,6 +99,29 @@ export const sweepCheck = (report: SweepReport, nowMillis: number): CheckView =>
     : ok(name, detail)
 }
 
+/** The spool of orphans can be read, and holds nothing that could not be. Source: FC-05, FC-19. */
+export const spoolCheck = Effect.flatMap(OrphanSpool, (spool) =>
+  Effect.all([spool.load, spool.quarantined]).pipe(
+    Effect.match({
+      onFailure: ({ message }): CheckView => ({
+        name: "orphan spool",
+        state: "failed",
+        detail: message,
+        advice: "until then nobody knows which resources the database was not told of"
+      }),
+      onSuccess: ([records, quarantined]): CheckView =>
+        quarantined === 0
+          ? ok("orphan spool", `${records.length} resources wait for the database`)
+          : {
+              name: "orphan spool",
+              state: "failed",
+              detail: `${quarantined} files could not be read and were put aside`,
+              advice: "see its folder quarantine: each file names a resource that somebody has to end"
+            }
+    })
+  )
+)
+
 const sweepChecks = Effect.gen(function* () {
   const reports = yield* (yield* SweepReports).all
   const nowMillis = yield* Clock.currentTimeMillis
@@ -107,7 +131,11 @@ const sweepChecks = Effect.gen(function* () {
 /** Checks over the daemon's own parts. */
 export const layer = (options: {
   readonly version: string
-}): Layer.Layer<SystemChecks, never, Registry | OperationStore | GuestSupervisor | SweepReports> =>
+}): Layer.Layer<
+  SystemChecks,
+  never,
+  Registry | OperationStore | GuestSupervisor | SweepReports | OrphanSpool
+> =>
   Layer.effect(
     SystemChecks,
     Effect.gen(function* () {
@@ -115,6 +143,7 @@ export const layer = (options: {
       const operations = yield* OperationStore
       const supervisor = yield* GuestSupervisor
       const reports = yield* SweepReports
+      const spool = yield* OrphanSpool
       return {
         version: options.version,
         node: registry.node,
@@ -131,9 +160,15 @@ export const layer = (options: {
             () => "answers",
             "see why the database does not answer; work goes on when it does"
           ),
+          Effect.provideService(spoolCheck, OrphanSpool, spool),
           Effect.provideService(sweepChecks, SweepReports, reports)
         ]).pipe(
-          Effect.map(([registryCheck, databaseCheck, sweeps]) => [registryCheck, databaseCheck, ...sweeps])
+          Effect.map(([registryCheck, databaseCheck, spoolFound, sweeps]) => [
+            registryCheck,
+            databaseCheck,
+            spoolFound,
+            ...sweeps
+          ])
         ),
         doctor: Effect.sync(() => capabilityChecks(supervisor.capabilities))
       }

@@ -31,19 +31,24 @@ const failedLine = (failure: Refusal): ExecutionLine => {
 }
 
 /**
- * Starts the events in the request's scope and answers them once the first is there, so that a refusal before it is
- * an error of the request. A failure after it becomes the last line.
+ * Starts the lines in the request's scope and answers them once the first is there, so that a refusal before it is an
+ * error of the request. A failure after it becomes the last line.
  */
-export const startedStream = Effect.fnUntraced(function* <E extends Refusal, R>(
-  events: Stream.Stream<ExecutionStarted | ExecutionEvent, E, R>
+export const startedLines = Effect.fnUntraced(function* <Line, E extends Refusal, R>(
+  lines: Stream.Stream<Line, E, R>,
+  lineOfFailure: (failure: E) => Line
 ) {
-  const lines = Stream.map(events, executionLine)
   const pull = yield* Stream.toPull(lines)
   const first = yield* answering(
     Pull.catchDone(pull, () => Effect.die(new Error("the events of an execution ended before they began")))
   )
   const rest = Stream.fromPull(Effect.succeed(pull)).pipe(
-    Stream.catch((failure) => Stream.succeed(failedLine(failure)))
+    Stream.catch((failure) => Stream.succeed(lineOfFailure(failure)))
   )
   return Stream.concat(Stream.fromIterable(first), rest)
 })
+
+/** The same of an execution's events. */
+export const startedStream = <E extends Refusal, R>(
+  events: Stream.Stream<ExecutionStarted | ExecutionEvent, E, R>
+) => startedLines(Stream.map(events, executionLine), failedLine)

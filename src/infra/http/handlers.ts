@@ -7,14 +7,27 @@ import type * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
 import { Api } from "./Api.ts"
 import { layer as layerDesktop } from "./desktopHandlers.ts"
+import { layer as layerEnvironments } from "./environmentHandlers.ts"
+import { layer as layerEnvironmentLeases } from "./environmentLeaseHandlers.ts"
 import { layer as layerExecutions } from "./executionHandlers.ts"
 import { layer as layerLeases } from "./leaseHandlers.ts"
 import { layerDecoded } from "./middleware.ts"
 import { layer as layerOperations } from "./operationHandlers.ts"
 import { layer as layerProjects } from "./projectHandlers.ts"
+import { layer as layerProviders } from "./providerHandlers.ts"
+import { layer as layerRuns } from "./runHandlers.ts"
+import { layer as layerSecrets } from "./secretHandlers.ts"
 import { layer as layerSnapshots } from "./snapshotHandlers.ts"
 import { layer as layerSystem } from "./systemHandlers.ts"
 import { layer as layerWorktrees } from "./worktreeHandlers.ts"
+
+const layerEnvironmentGroups = Layer.mergeAll(
+  layerEnvironments,
+  layerEnvironmentLeases,
+  layerRuns,
+  layerSecrets,
+  layerProviders
+)
 
 const layerGroups = Layer.mergeAll(
   layerSystem,
@@ -24,7 +37,8 @@ const layerGroups = Layer.mergeAll(
   layerSnapshots,
   layerWorktrees,
   layerLeases,
-  layerDesktop
+  layerDesktop,
+  layerEnvironmentGroups
 )
 
 type Open<R> =

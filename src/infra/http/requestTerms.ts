@@ -18,7 +18,8 @@ import { RepositoryName } from "../../domain/leases/RepositoryClaim.ts"
 import { OperationAction, OperationParameters } from "../../domain/operations/Operation.ts"
 import { BranchName, StartPoint, WorktreeName } from "../../domain/worktrees/Worktree.ts"
 
-const bytesOf = (text: string): number => new TextEncoder().encode(text).length
+/** Length in bytes of UTF-8. */
+export const bytesOf = (text: string): number => new TextEncoder().encode(text).length
 
 /** A text of at most so many bytes of UTF-8, without NUL; `name` says what it is. */
 export const boundedText = (bytesMax: number, name: string) =>

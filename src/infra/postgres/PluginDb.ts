@@ -16,6 +16,7 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
 import { transactionStatementsPipelinedMax } from "../../domain/Bounds.ts"
+import { isSampledOut } from "../../domain/KeptSpan.ts"
 import {
   HandleMisuse,
   PluginDb,
@@ -44,9 +45,6 @@ const span = {
   captureStackTrace: false,
   attributes: { "db.system.name": "postgresql" }
 } as const
-
-const isSampledOut = (parent: Tracer.AnySpan): boolean =>
-  !parent.sampled && !Context.get(parent.annotations, Tracer.DisablePropagation)
 
 /**
  * The way into every method: a root handle inside an open transaction is a mistake of the program and costs no

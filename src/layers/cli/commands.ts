@@ -7,11 +7,13 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Ref from "effect/Ref"
+import { env, lease, run, sweep } from "./environmentCommands.ts"
 import { desktop } from "./desktopCommands.ts"
 import { commandOptions, executionFlags, supervisorFlag } from "./executionFlags.ts"
 import { provision, rebuild, recover, restart, start, stop } from "./lifecycleCommands.ts"
 import { node } from "./nodeCommands.ts"
 import { history, leases, operations } from "./operationCommands.ts"
+import { provider, secret } from "./providerCommands.ts"
 import { registry } from "./registryCommands.ts"
 import { snapshot } from "./snapshotCommands.ts"
 import { worktree } from "./worktreeCommands.ts"
@@ -135,6 +137,12 @@ export const holdfast = root.pipe(
     operations,
     leases,
     history,
+    env,
+    run,
+    lease,
+    sweep,
+    secret,
+    provider,
     doctor,
     node,
     registry

@@ -54,7 +54,7 @@ const readStandardInput = Effect.gen(function* () {
 /** The request for the command; reads standard input where it is wanted. */
 export const requestOf = Effect.fnUntraced(function* (options: CommandOptions) {
   const [program, ...rest] = options.argv
-  if (program === undefined) return yield* usage("exec needs a command: put -- before it")
+  if (program === undefined) return yield* usage("there is no command: put -- before it")
   const request: ExecutionRequest = {
     argv: [program, ...rest],
     environment: options.environment,

@@ -9,7 +9,8 @@
  *     4        the thing named does not exist
  *     5        the state of the thing does not allow it now
  *     130      interrupted
- *     exec     the command's own code: 126 not executable, 127 not found, 128 + n ended by signal n, 124 timed out;
+ *     exec,
+ *     run      the command's own code: 126 not executable, 127 not found, 128 + n ended by signal n, 124 timed out;
  *              255 when holdfast itself failed, whatever the reason, so the two are told apart
  */
 export const exitCodes = {
@@ -35,8 +36,11 @@ export const exitCodesHelp: ReadonlyArray<readonly [code: string, meaning: strin
   ["4", "the thing named does not exist"],
   ["5", "the state of the thing does not allow it now"],
   ["130", "interrupted"],
-  ["exec", "the command's own code; 124 timed out, 126 not executable, 127 not found, 128+n by signal n"],
-  ["exec 255", "holdfast itself failed, whatever the reason"]
+  [
+    "exec, run",
+    "the command's own code; 124 timed out, 126 not executable, 127 not found, 128+n by signal n"
+  ],
+  ["255 there", "holdfast itself failed, whatever the reason"]
 ]
 
 /** Exit code of an answer with this HTTP status. */

@@ -25,6 +25,7 @@ import { Api, CurrentCaller } from "../../../src/infra/http/Api.ts"
 import type { ExecutionRequest } from "../../../src/infra/http/requestTerms.ts"
 import { type ApiError, Conflict, NotFound } from "../../../src/infra/http/ApiErrors.ts"
 import { layerDecoded, layerLocalCaller } from "../../../src/infra/http/middleware.ts"
+import { scriptedEnvironments } from "./scriptedEnvironments.ts"
 import { desktopOfWeb, scriptedDesktop } from "./scriptedDesktop.ts"
 import { scriptedWorktrees } from "./scriptedWorktrees.ts"
 import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
@@ -247,6 +248,7 @@ const handlers = (script: Script) =>
       })
     ),
     scriptedSnapshots,
+    scriptedEnvironments,
     scriptedDesktop(script.desktop, known),
     scriptedWorktrees((project) => Effect.asVoid(known(project))),
     HttpApiBuilder.group(Api, "leases", (group) =>

@@ -2,7 +2,6 @@
 import { layer as layerSocket } from "../../../src/infra/http/socketServer.ts"
 import { ApiClient, layer as layerClient } from "../../../src/infra/http/apiClient.ts"
 import * as Path from "node:path"
-import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -12,6 +11,7 @@ import { Participants } from "../../../src/domain/host/Participants.ts"
 import { HostProjects } from "../../../src/domain/host/Projects.ts"
 import { PluginDb } from "../../../src/domain/persistence/PluginDb.ts"
 import { Project, ProjectStore } from "../../../src/domain/host/ProjectStore.ts"
+import type { EnvironmentLeaseStore } from "../../../src/domain/environments/EnvironmentLeaseStore.ts"
 import { HistoryReader } from "../../../src/domain/history/HistoryStore.ts"
 import { RuntimeLog } from "../../../src/domain/history/RuntimeLog.ts"
 import { NodeId } from "../../../src/domain/Identity.ts"
@@ -38,6 +38,7 @@ import { layerRoutes } from "../../../src/infra/http/handlers.ts"
 import { layerLocalCaller } from "../../../src/infra/http/middleware.ts"
 import { SystemChecks } from "../../../src/infra/http/SystemChecks.ts"
 import { administrator, deletionOfWeb, temporaryDirectory, uuid, web } from "./scriptedServer.ts"
+import { environmentPorts, unasked } from "./unaskedPorts.ts"
 import { storedOperation } from "./storedOperation.ts"
 import type { QueueSight } from "../../../src/domain/operations/waiting.ts"
 
@@ -52,19 +53,8 @@ export interface Steered {
   readonly operations?: Partial<OperationStore["Service"]>
   readonly sights?: ReadonlyArray<QueueSight>
   readonly history?: HistoryReader["Service"]["read"]
+  readonly environmentLeases?: Partial<EnvironmentLeaseStore["Service"]>
 }
-
-/** A port that these tests never come to, but for what is given: a handler that asks anything else dies. */
-const unasked = <I, S extends object>(port: Context.Key<I, S>, given: Partial<S> = {}): Layer.Layer<I> =>
-  Layer.succeed(
-    port,
-    new Proxy(given as S, {
-      get: (target, name) => {
-        if (Reflect.has(target, name)) return Reflect.get(target, name)
-        throw new Error(`${port.key}.${String(name)} is not asked here`)
-      }
-    })
-  )
 
 /** Ports over one Project `web` (id 7) and one operation; whatever a handler asks beyond that dies. */
 const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: Steered) => {
@@ -143,6 +133,7 @@ const ports = ({ projects = ["web", "7"], removing = Effect.void, ...steered }: 
     unasked(WorkspaceCopies),
     unasked(HostAccounts),
     unasked(HostProjects),
+    environmentPorts(steered.environmentLeases),
     unasked(PluginDb)
   )
 }

@@ -20,6 +20,13 @@ const boundsOf: Readonly<Record<string, ReadonlyArray<number>>> = {
   "core.plugins": [Bounds.pluginsMax],
   "core.alerts": [Bounds.alertRowsMax],
   "core.audit_log": [Bounds.auditRowsMax],
+  "core.agents": [Bounds.tenantAgentsMax],
+  "core.runs": [Bounds.tenantRunsMax, Bounds.endedRunsRemovedMax],
+  "core.tasks": [Bounds.tenantTasksMax],
+  "core.secrets": [Bounds.tenantSecretsMax],
+  "core.secret_versions": [Bounds.secretVersionsMax],
+  "core.secret_bindings": [Bounds.tenantSecretBindingsMax],
+  "core.provider_plugins": [Bounds.providerPluginsMax],
   "plugin_sandbox.nodes": [Bounds.nodesMax],
   "plugin_sandbox.runtimes": [Bounds.tenantProjectsMax],
   "plugin_sandbox.runtime_operations": [
@@ -35,7 +42,16 @@ const boundsOf: Readonly<Record<string, ReadonlyArray<number>>> = {
   "plugin_sandbox.repository_claims": [Bounds.projectRepositoriesMax],
   "plugin_sandbox.resource_samples": [Bounds.minuteHistorySeconds, Bounds.historyPruneRowsMax],
   "plugin_sandbox.resource_rollups": [Bounds.hourHistorySeconds, Bounds.historyPruneRowsMax],
-  "plugin_sandbox.history_deletions": [Bounds.historyPruneRowsMax]
+  "plugin_sandbox.history_deletions": [Bounds.historyPruneRowsMax],
+  "plugin_sandbox.environments": [Bounds.environmentsMax],
+  "plugin_sandbox.managed_resource_bindings": [Bounds.managedResourceBindingsMax],
+  "plugin_sandbox.execution_workspaces": [Bounds.tenantExecutionWorkspacesMax],
+  "plugin_sandbox.provider_intents": [Bounds.environmentIntentsMax],
+  "plugin_sandbox.environment_leases": [
+    Bounds.environmentLeasesLiveMax,
+    Bounds.endedLeaseKeptSeconds,
+    Bounds.endedLeasesPrunedMax
+  ]
 }
 
 /** One row for each migration that there is. */

@@ -5,9 +5,10 @@
 import { createHash } from "node:crypto"
 import * as Result from "effect/Result"
 import { runtimeProcessesDefault, sandboxLifeSecondsDefault } from "../../../domain/Bounds.ts"
-import { Generation, type NodeId, type RequestKey, SandboxId } from "../../../domain/Identity.ts"
+import { Generation, type NodeId, type RequestKey, type SandboxId } from "../../../domain/Identity.ts"
 import { readCpuMillis, readMemoryBytes } from "../../../domain/registry/quantity.ts"
 import type { KeyedRequest } from "../../../domain/registry/requestedCreation.ts"
+import { sandboxOfDigest } from "../../../domain/registry/sandboxOfDigest.ts"
 import { findLifeFault, InvalidSandboxRequest, requestText } from "../../../domain/registry/sandboxRequest.ts"
 import type { SandboxCreation } from "./NodeApi.ts"
 
@@ -15,14 +16,9 @@ const firstGeneration = Generation.make(1)
 
 const digestOf = (text: string): string => createHash("sha256").update(text).digest("hex")
 
-/** The sandbox that belongs to a key of a node: always the same one. A uuid of version 8, as RFC 9562 has it. */
-export const sandboxOfKey = (node: NodeId, key: RequestKey): SandboxId => {
-  const hex = digestOf(`holdfast sandbox\n${node}\n${key}`)
-  const variant = ((Number.parseInt(hex[16] ?? "0", 16) & 0x3) | 0x8).toString(16)
-  return SandboxId.make(
-    `sb-${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`
-  )
-}
+/** The sandbox that belongs to a key of a node: always the same one. */
+export const sandboxOfKey = (node: NodeId, key: RequestKey): SandboxId =>
+  sandboxOfDigest(digestOf(`holdfast sandbox\n${node}\n${key}`))
 
 interface Terms {
   readonly node: NodeId

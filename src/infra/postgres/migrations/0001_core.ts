@@ -4,6 +4,7 @@
  *
  *     tenants 1─n accounts n─n projects (memberships: account × Project, role)
  *     projects 1─1 project_deletions   no foreign key: the record outlives its Project
+ *     agents, runs, tasks, secrets, provider plugins: 0001_work.ts
  *     require_active_project(id)       the host's admission guard, called inside a plugin's transaction
  *     require_access, require_owner,
  *     require_administrator            the account again, in the transaction that acts for it
@@ -21,21 +22,17 @@ import {
   tenantsMax
 } from "../../../domain/Bounds.ts"
 import type { Migration } from "../migrate.ts"
-
-/**
- * Refuses inserts that bring the table beyond `rowsMax`, or beyond it for one value of `owner`. It counts without a
- * lock: inserts of the same moment may pass together, and the next one is refused. Source: FC-15.
- */
-export const boundedTable = (table: string, rowsMax: number, owner?: string): string =>
-  `create trigger ${table.split(".").at(-1)}_bounded after insert on ${table}
-    referencing new table as added for each statement
-    execute function core.require_room('${rowsMax}'${owner === undefined ? "" : `, '${owner}'`})`
+import { workTables } from "./0001_work.ts"
+import { boundedTable } from "./boundedTable.ts"
 
 const statements = (): ReadonlyArray<string> => [
   `create table core.tenants (
     id uuid primary key,
     name text not null unique check (length(name) between 1 and 100),
-    created_at timestamptz(3) not null default now()
+    status text not null default 'active',
+    issue_prefix text,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now()
   )`,
   `create table core.accounts (
     id uuid primary key,
@@ -177,7 +174,8 @@ const statements = (): ReadonlyArray<string> => [
   boundedTable("core.accounts", tenantAccountsMax, "tenant_id"),
   boundedTable("core.projects", tenantProjectsMax, "tenant_id"),
   boundedTable("core.memberships", projectMembershipsMax, "project_id"),
-  boundedTable("core.plugins", pluginsMax)
+  boundedTable("core.plugins", pluginsMax),
+  ...workTables
 ]
 
 export const coreMigrations: ReadonlyArray<Migration> = [{ version: 1, name: "core", statements }]

@@ -10,18 +10,20 @@
  *     worktrees           n─1 runtimes       working trees of its repositories: 0021_workspaces.ts
  *     execution_leases, repository_claims    what is worked on now: 0021_leases.ts
  *     resource_samples, resource_rollups, history_deletions, and the open buckets of runtimes: 0021_history.ts
+ *     environments and the leases of runs on them: 0021_environments.ts
  *     nodes                                  which node carries which guest
  *
  * timestamptz(3) everywhere: a value read by the daemon compares equal when it is written back.
  */
 import { nodesMax } from "../../../domain/Bounds.ts"
 import type { Migration } from "../migrate.ts"
-import { boundedTable } from "./0001_core.ts"
+import { environmentTables } from "./0021_environments.ts"
 import { historyStatements, sampleColumns } from "./0021_history.ts"
 import { leaseObjects } from "./0021_leases.ts"
 import { operationFunctions } from "./0021_operations.ts"
 import { sharedCallFunctions } from "./0021_shared_calls.ts"
 import { workspaceTables } from "./0021_workspaces.ts"
+import { boundedTable } from "./boundedTable.ts"
 
 const statements = (): ReadonlyArray<string> => [
   `create table nodes (
@@ -111,7 +113,8 @@ const statements = (): ReadonlyArray<string> => [
   ...historyStatements,
   ...operationFunctions,
   ...sharedCallFunctions,
-  ...workspaceTables
+  ...workspaceTables,
+  ...environmentTables
 ]
 
 export const pluginMigrations: ReadonlyArray<Migration> = [{ version: 21, name: "baseline", statements }]

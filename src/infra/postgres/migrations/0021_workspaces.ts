@@ -18,7 +18,7 @@
  * with a worktree that came to nothing. `claim_id` is the claim of the repository under which it was worked on last.
  */
 import { projectSnapshotsMax, projectWorktreesMax } from "../../../domain/Bounds.ts"
-import { boundedTable } from "./0001_core.ts"
+import { boundedTable } from "./boundedTable.ts"
 
 export const workspaceTables: ReadonlyArray<string> = [
   `create table runtime_snapshots (

@@ -1,0 +1,76 @@
+/**
+ * The driver `local`: a run works on the daemon's own machine, as the daemon's own user. Its lease names no provider and
+ * owes no resource but the processes of its commands, and it ends when none of them is left. Every disposition is a plain
+ * release. Source: RL-ACQ-01, U13.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { executionTimeoutMillisMax } from "../Bounds.ts"
+import { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
+import { Identifiers } from "../Identifiers.ts"
+import { EnvironmentLeaseId } from "../Identity.ts"
+import type { DriverMaker } from "./EnvironmentDrivers.ts"
+import type { Acquisition, EnvironmentDriver, Execution, Release } from "./EnvironmentDriver.ts"
+import { LocalCommands } from "./LocalCommands.ts"
+
+const acquire = (asked: Acquisition) =>
+  Effect.gen(function* () {
+    const store = yield* EnvironmentLeaseStore
+    const id = EnvironmentLeaseId.make(yield* (yield* Identifiers).uuid)
+    return yield* store.acquireLease({
+      id,
+      tenant: asked.tenant,
+      environment: asked.environment.id,
+      executionWorkspace: asked.executionWorkspace?.id ?? null,
+      task: asked.task,
+      run: asked.run,
+      policy: "ephemeral",
+      provider: null,
+      providerLeaseId: null,
+      expiresAtMillis: asked.requestedExpiresAtMillis ?? null,
+      metadata: {
+        driver: "local",
+        executionWorkspaceMode: asked.executionWorkspace?.mode ?? null,
+        ...asked.note
+      },
+      sentConfig: null,
+      assertTenantBinding: asked.assertTenantBinding ?? false
+    })
+  })
+
+const release = ({ ending, lease, status }: Release) =>
+  Effect.gen(function* () {
+    yield* (yield* LocalCommands).endAll(lease.id)
+    const store = yield* EnvironmentLeaseStore
+    const ended = yield* store.releaseLease(lease.id, {
+      status,
+      failureReason: ending?.reason ?? null,
+      cleanupStatus: "success",
+      actor: ending?.actor ?? "run"
+    })
+    return Option.getOrNull(ended)
+  })
+
+const execute = (asked: Execution) =>
+  LocalCommands.use((commands) =>
+    commands.run(asked.lease.id, {
+      argv: [asked.command, ...asked.args],
+      workingDirectory: asked.cwd,
+      environment: asked.env,
+      standardInput: asked.stdin ?? null,
+      timeoutMillis: asked.commandTimeoutMillis ?? asked.timeoutMillis ?? executionTimeoutMillisMax,
+      ...(asked.logSink === undefined ? {} : { logSink: asked.logSink })
+    })
+  )
+
+/** The driver over the lease table and this machine's processes. */
+export const localDriver: DriverMaker<EnvironmentLeaseStore | LocalCommands | Identifiers> = Effect.map(
+  Effect.context<EnvironmentLeaseStore | LocalCommands | Identifiers>(),
+  (context): EnvironmentDriver => ({
+    driver: "local",
+    acquireRunLease: (asked) => Effect.provideContext(acquire(asked), context),
+    releaseRunLease: (asked) => Effect.provideContext(release(asked), context),
+    realizeWorkspace: ({ workspace }) => Effect.succeed({ cwd: workspace.localPath, metadata: {} }),
+    execute: (asked) => Effect.provideContext(execute(asked), context)
+  })
+)
