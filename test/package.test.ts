@@ -34,7 +34,7 @@ const run = (version: string, ...args: ReadonlyArray<string>) =>
   spawnSync(process.execPath, ["--require", pretending(version), binary, ...args], { encoding: "utf8" })
 
 describe("package", () => {
-  it("the package has the built product, its binary and its papers, and nothing of tests or tools", () => {
+  it("the package has the built product, its binary, its papers and the example plugins, and nothing of tests or tools", () => {
     const packed = spawnSync("npm", ["pack", "--dry-run", "--ignore-scripts", "--json"], {
       cwd: root,
       encoding: "utf8"
@@ -43,10 +43,17 @@ describe("package", () => {
       { files: ReadonlyArray<{ path: string; mode: number }> }
     ]
     const paths = files.map(({ path }) => path)
-    for (const path of ["package.json", "bin/holdfast.js", "README.md", "CHANGELOG.md", "LICENSE"]) {
+    const papers = ["README.md", "CHANGELOG.md", "LICENSE", "docs/provider-plugins.md"]
+    for (const path of [
+      "package.json",
+      "bin/holdfast.js",
+      "examples/provider-plugins/serve.mjs",
+      ...papers
+    ]) {
       assert.include(paths, path)
     }
-    const allowed = /^(bin|dist)\/|^(package\.json|README\.md|CHANGELOG\.md|LICENSE)$/
+    const allowed =
+      /^(bin|dist|examples\/provider-plugins)\/|^(package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/provider-plugins\.md)$/
     assert.deepStrictEqual(
       paths.filter((path) => !allowed.test(path)),
       []

@@ -120,7 +120,8 @@ describe("claims of many", () => {
           rows("select count(*)::int as count from runtime_operations where state = 'claimed'"),
           ([row]) => row?.count
         )
-        yield* Effect.repeat(claimedCount, { until: (count) => count === 3 }).pipe(
+        // What is claimed is seen here before its claimant has heard of it.
+        yield* Effect.repeat(claimedCount, { until: (count) => count === 3 && asked.length === 3 }).pipe(
           Effect.timeout("5 seconds")
         )
         assert.isUndefined(waiting.pollUnsafe())
