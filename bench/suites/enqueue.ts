@@ -19,7 +19,7 @@ export const enqueue: Suite = {
   baseline: "pg, one call",
   workers: [1, 4, 16],
   targets: [
-    { contender: "admitOperation", ratioAtLeast: 0.9 },
+    { contender: "admitOperation", ratioAtLeast: 0.95 },
     { contender: "admitOperation", ratioAtLeast: 6, to: "graphile-worker, addJob" },
     { contender: "admitOperation", ratioAtLeast: 5, to: "pg-boss, send" }
   ],
