@@ -26,6 +26,7 @@ const claimAndEnd = Effect.suspend(() => {
     const ends = held.map((operation) => settleOperation(operation, { state: "succeeded" }))
     held = []
     return Effect.as(Effect.all(ends, { concurrency: "unbounded", discard: true }), roomMax)
+    // The port of room has no failure: one of the database's voids the run.
   }).pipe(Effect.orDie)
   const take = (operation: Operation) => Effect.sync(() => void held.push(operation))
   return Effect.andThen(claimUntilEmpty(claimant, { room, take }), room)

@@ -1,10 +1,12 @@
 /**
  * Calls of one kind that go together: while a statement is under way, those that come meanwhile wait for the next one and
- * share it. Nobody waits for company, and a call is carried out whoever hangs up. Each caller has an answer of his own.
+ * share it. Nobody waits for company, and what has been sent is carried out whoever hangs up. Each caller has an answer of
+ * his own. Unlike shared calls, every one of them is served by the statement that he shares.
  */
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import type { StorageFailure } from "../../domain/persistence/PluginDb.ts"
+import * as Exit from "effect/Exit"
+import { PluginTx, type StorageFailure } from "../../domain/persistence/PluginDb.ts"
+import { CallRounds } from "./callRounds.ts"
 
 export interface Grouping<In, Out> {
   /** Calls that share one statement at most. */
@@ -15,52 +17,49 @@ export interface Grouping<In, Out> {
   readonly run: (calls: ReadonlyArray<In>) => Effect.Effect<ReadonlyArray<Out>, StorageFailure>
 }
 
-interface Waiting<In, Out> {
+interface Caller<In, Out> {
   readonly given: In
-  readonly answer: Deferred.Deferred<Out, StorageFailure>
+  readonly answer: (answer: Effect.Effect<Out, StorageFailure>) => void
 }
 
 /** A fault that one call of several may have brought about for all of them: then each goes alone. */
-const mayBeOfOneCall = ({ fault }: StorageFailure): boolean => fault === "constraint" || fault === "query"
+const mayBeOfOneCall = (exit: Exit.Exit<unknown, StorageFailure>): boolean => {
+  const failure = Exit.findErrorOption(exit)
+  return failure._tag === "Some" && (failure.value.fault === "constraint" || failure.value.fault === "query")
+}
 
-/** The call for one, which goes together with what else is asked for meanwhile. */
+/**
+ * The call for one, which goes together with what else is asked for meanwhile. Inside a transaction it goes alone and
+ * there, which is the transaction's business or a mistake that the handle tells. Source: SP-TX-02.
+ */
 export const groupedCalls = <In, Out>({
   atOnce = 1,
   max,
   run
 }: Grouping<In, Out>): ((given: In) => Effect.Effect<Out, StorageFailure>) => {
-  const waiting: Array<Waiting<In, Out>> = []
-  let underWay = 0
-
-  const carryOut = (group: ReadonlyArray<Waiting<In, Out>>): Effect.Effect<void> =>
-    run(group.map(({ given }) => given)).pipe(
-      Effect.matchCauseEffect({
-        onSuccess: (answers) =>
-          Effect.forEach(group, ({ answer }, at) => Deferred.succeed(answer, answers[at]!), {
-            discard: true
-          }),
-        onFailure: (cause) =>
-          group.length > 1 &&
-          cause.reasons.some((reason) => reason._tag === "Fail" && mayBeOfOneCall(reason.error))
-            ? Effect.forEach(group, (one) => carryOut([one]), { discard: true })
-            : Effect.forEach(group, ({ answer }) => Deferred.failCause(answer, cause), { discard: true })
-      })
-    )
-
-  /** Goes on until nobody waits; the calls of one turn of the scheduler come together. */
-  const drain = Effect.gen(function* () {
-    yield* Effect.yieldNow
-    while (waiting.length > 0) yield* carryOut(waiting.splice(0, max))
-    underWay -= 1
-  })
-
-  return Effect.fnUntraced(function* (given: In) {
-    const answer = yield* Deferred.make<Out, StorageFailure>()
-    waiting.push({ given, answer })
-    if (underWay < atOnce) {
-      underWay += 1
-      yield* Effect.forkDetach(Effect.uninterruptible(drain))
+  const alone = (given: In) => Effect.map(run([given]), ([answer]) => answer!)
+  const rounds = new CallRounds<Caller<In, Out>, ReadonlyArray<Out>>({
+    atOnceMax: atOnce,
+    run: Effect.runFork,
+    take: (waiting) => [waiting.slice(0, max), waiting.slice(max)],
+    statement: (callers) =>
+      callers.length === 0 ? Effect.succeed([]) : run(callers.map(({ given }) => given)),
+    tell: (callers, exit) => {
+      if (callers.length > 1 && mayBeOfOneCall(exit)) {
+        Effect.runFork(
+          Effect.forEach(callers, ({ answer, given }) => Effect.map(Effect.exit(alone(given)), answer))
+        )
+        return
+      }
+      callers.forEach(({ answer }, at) => answer(Exit.map(exit, (answers) => answers[at]!)))
     }
-    return yield* Deferred.await(answer)
   })
+  const ask = (given: In): Effect.Effect<Out, StorageFailure> =>
+    Effect.callback((resume) => {
+      const caller = { given, answer: resume }
+      rounds.enter(caller)
+      return Effect.sync(() => rounds.leave(caller))
+    })
+  return (given) =>
+    Effect.flatMap(Effect.serviceOption(PluginTx), (tx) => (tx._tag === "Some" ? alone(given) : ask(given)))
 }

@@ -14,6 +14,7 @@ import * as FiberSet from "effect/FiberSet"
 import type * as Scope from "effect/Scope"
 import { sharedCallsAtOnceMax, sharedCallsMax } from "../../domain/Bounds.ts"
 import { PluginTx, type StorageFailure } from "../../domain/persistence/PluginDb.ts"
+import { CallRounds } from "./callRounds.ts"
 import { answerLost } from "./storageFailure.ts"
 
 export interface Forms<A, B, E> {
@@ -42,103 +43,38 @@ const isUnknown = (exit: Exit.Exit<unknown, StorageFailure>): boolean => {
   return failure._tag === "None" || answerLost(failure.value)
 }
 
-class SharedCalls<A, B, E> {
-  private readonly forms: Forms<A, B, E | StorageFailure>
-  private readonly run: (effect: Effect.Effect<unknown, unknown>) => unknown
-  private waiting: Array<Caller<A, B, E | StorageFailure>> = []
-  /** Calls that were asked alone because nobody else was there, and have not ended. */
-  private lone = 0
-  private shared = 0
-  /** A statement is about to take those who wait. */
-  private gathering = false
+type Run = (effect: Effect.Effect<unknown, unknown>) => unknown
 
-  constructor(
-    forms: Forms<A, B, E | StorageFailure>,
-    run: (effect: Effect.Effect<unknown, unknown>) => unknown
-  ) {
-    this.forms = forms
-    this.run = run
-  }
-
-  ask(asked: A): Effect.Effect<B, E | StorageFailure> {
-    if (this.lone === 0 && this.shared === 0) {
-      this.lone += 1
-      return Effect.onExitPrimitive(this.forms.alone(asked), () => void (this.lone -= 1))
-    }
-    return Effect.callback((resume) => {
-      const caller = { asked, answer: resume }
-      this.waiting.push(caller)
-      this.share()
-      return Effect.sync(() => void (this.waiting = this.waiting.filter((one) => one !== caller)))
-    })
-  }
-
-  /** Nobody who waits is left without an answer. */
-  close(): void {
-    for (const { answer } of this.waiting.splice(0)) answer(Effect.interrupt)
-  }
-
-  private share(): void {
-    if (this.gathering || this.shared === sharedCallsAtOnceMax || this.waiting.length === 0) return
-    this.gathering = true
-    this.shared += 1
-    this.run(this.round)
-  }
-
-  /** Callers that are answered together come back together: they are let in before the next ones are taken. */
-  private readonly round = Effect.suspend(() => {
-    let callers: ReadonlyArray<Caller<A, B, E | StorageFailure>> = []
-    const statement = Effect.suspend(() => {
-      callers = this.take()
-      this.gathering = false
-      this.share()
-      return callers.length === 0
-        ? Effect.succeed(new Map<number, B>())
-        : this.forms.together(callers.map(({ asked }) => asked))
-    })
-    return Effect.onExit(Effect.andThen(Effect.yieldNow, statement), (exit) =>
-      Effect.sync(() => {
-        this.shared -= 1
-        this.tell(callers, exit)
-        this.share()
-      })
-    )
-  })
-
-  private take(): ReadonlyArray<Caller<A, B, E | StorageFailure>> {
+/** Those who go together: each subject once, the others stay. */
+const takeSubjects =
+  <A, B, E>(subjectOf: Forms<A, B, E>["subjectOf"]) =>
+  (waiting: ReadonlyArray<Caller<A, B, E>>) => {
     const subjects = new Set<number>()
-    const taken: Array<Caller<A, B, E | StorageFailure>> = []
-    const left: Array<Caller<A, B, E | StorageFailure>> = []
-    for (const caller of this.waiting) {
-      const subject = this.forms.subjectOf(caller.asked)
+    const taken: Array<Caller<A, B, E>> = []
+    const left: Array<Caller<A, B, E>> = []
+    for (const caller of waiting) {
+      const subject = subjectOf(caller.asked)
       const fits = taken.length < sharedCallsMax && !subjects.has(subject)
       subjects.add(subject)
       ;(fits ? taken : left).push(caller)
     }
-    this.waiting = left
-    return taken
+    return [taken, left] as const
   }
 
-  private tell(
+/** Tells those who were served; whoever was left out, or met a statement that failed, asks alone. */
+const tellServed =
+  <A, B, E>({ alone, subjectOf }: Forms<A, B, E | StorageFailure>, run: Run) =>
+  (
     callers: ReadonlyArray<Caller<A, B, E | StorageFailure>>,
     exit: Exit.Exit<ReadonlyMap<number, B>, StorageFailure>
-  ): void {
+  ): void => {
     for (const { answer, asked } of callers) {
-      const found = Exit.isSuccess(exit) ? exit.value.get(this.forms.subjectOf(asked)) : undefined
+      const found = Exit.isSuccess(exit) ? exit.value.get(subjectOf(asked)) : undefined
       if (found !== undefined) answer(Effect.succeed(found))
       else if (Exit.isFailure(exit) && isUnknown(exit)) answer(Effect.failCause(exit.cause))
-      else {
-        this.run(
-          Effect.onExit(this.forms.alone(asked), (own) =>
-            Effect.sync(() =>
-              answer(Exit.isSuccess(own) ? Effect.succeed(own.value) : Effect.failCause(own.cause))
-            )
-          )
-        )
-      }
+      else run(Effect.onExit(alone(asked), (own) => Effect.sync(() => answer(own))))
     }
   }
-}
 
 /**
  * The call in its shared form, for as long as the scope lives: at most `sharedCallsMax` go together, and at most
@@ -150,10 +86,33 @@ export const makeSharedCalls = <A, B, E>(
 ): Effect.Effect<(asked: A) => Effect.Effect<B, E | StorageFailure>, never, Scope.Scope> =>
   Effect.gen(function* () {
     const run = yield* FiberSet.makeRuntime<never, unknown, unknown>()
-    const calls = new SharedCalls(forms, run)
-    yield* Effect.addFinalizer(() => Effect.sync(() => calls.close()))
+    const rounds = new CallRounds<Caller<A, B, E | StorageFailure>, ReadonlyMap<number, B>>({
+      atOnceMax: sharedCallsAtOnceMax,
+      run,
+      take: takeSubjects(forms.subjectOf),
+      statement: (callers) =>
+        callers.length === 0 ? Effect.succeed(new Map()) : forms.together(callers.map(({ asked }) => asked)),
+      tell: tellServed(forms, run)
+    })
+    // Nobody who waits is left without an answer.
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => rounds.dismiss().forEach(({ answer }) => answer(Effect.interrupt)))
+    )
+    /** Calls that were asked alone because nobody else was there, and have not ended. */
+    let lone = 0
+    const ask = (asked: A): Effect.Effect<B, E | StorageFailure> => {
+      if (lone === 0 && rounds.isIdle) {
+        lone += 1
+        return Effect.onExitPrimitive(forms.alone(asked), () => void (lone -= 1))
+      }
+      return Effect.callback((resume) => {
+        const caller = { asked, answer: resume }
+        rounds.enter(caller)
+        return Effect.sync(() => rounds.leave(caller))
+      })
+    }
     return (asked) =>
       Effect.flatMap(Effect.serviceOption(PluginTx), (tx) =>
-        tx._tag === "Some" ? forms.alone(asked) : calls.ask(asked)
+        tx._tag === "Some" ? forms.alone(asked) : ask(asked)
       )
   })

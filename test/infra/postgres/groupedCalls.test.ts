@@ -3,7 +3,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import { StorageFailure } from "../../../src/domain/persistence/PluginDb.ts"
+import { PluginTx, StorageFailure } from "../../../src/domain/persistence/PluginDb.ts"
 import { groupedCalls } from "../../../src/infra/postgres/groupedCalls.ts"
 
 const failure = (fault: StorageFailure["fault"]) =>
@@ -108,6 +108,34 @@ describe("groupedCalls", () => {
       assert.isTrue(Exit.hasDies(yield* Effect.exit(call(1))))
       isBroken = false
       assert.strictEqual(yield* call(2), 2)
+    })
+  )
+
+  it.effect("SP-TX-02 a call inside a transaction goes alone and in it, and takes nobody along", () =>
+    Effect.gen(function* () {
+      const seen: Array<readonly [calls: ReadonlyArray<number>, inside: boolean]> = []
+      const call = groupedCalls<number, number>({
+        max: 10,
+        run: (calls) =>
+          Effect.map(Effect.serviceOption(PluginTx), (tx) => {
+            seen.push([calls, tx._tag === "Some"])
+            return calls
+          })
+      })
+      const tx = PluginTx.of({
+        query: () => Effect.die(new Error("no statement is meant")),
+        afterCommit: () => Effect.void,
+        readOnly: false
+      })
+      const inside = Effect.provideService(call(1), PluginTx, tx)
+      assert.deepStrictEqual(
+        yield* Effect.all([inside, call(2), call(3)], { concurrency: "unbounded" }),
+        [1, 2, 3]
+      )
+      assert.deepStrictEqual(seen, [
+        [[1], true],
+        [[2, 3], false]
+      ])
     })
   )
 })
