@@ -1,8 +1,6 @@
 /** The built-in provider `node` over a real registry and real guests. */
 import { assert, layer } from "@effect/vitest"
-import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { randomUUID } from "node:crypto"
 import * as Files from "node:fs"
@@ -16,6 +14,7 @@ import * as Digests from "../../../src/infra/Digests.ts"
 import * as WorkspaceArchives from "../../../src/infra/filesystem/WorkspaceArchives.ts"
 import { ensureStateDirectory } from "../../../src/infra/filesystem/RegistryFiles.ts"
 import * as Live from "../../../src/layers/live.ts"
+import { failureOf } from "../../support/failures.ts"
 
 const folder = Effect.acquireRelease(
   Effect.sync(() => Files.mkdtempSync(Path.join(Os.tmpdir(), "hf-nodes-"))),
@@ -56,9 +55,6 @@ const command = (providerLeaseId: string, script: string) => ({
   cwd: null,
   env: { NAME: "value" }
 })
-
-const failureOf = <A, E>(exit: Exit.Exit<A, E>): unknown =>
-  Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
 
 layer(node, { excludeTestServices: true, timeout: 60_000 })("providers/nodeProvider", (it) => {
   it.effect("a lease's workspace is realized, commands run in its guest, and its end is proved", () =>

@@ -1,6 +1,7 @@
 /** How long an acquisition on the sandbox driver may take, at the call. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import { acquisitionBudgets } from "../environments/acquisitionBudgets.ts"
 import { acquisitionOf, leasedPlugin } from "./acquisitions.ts"
 import { fakeConfigSchema, onClone } from "./fixture.ts"
 
@@ -15,28 +16,8 @@ const configSchema = {
   }
 }
 
-const rows = [
-  [
-    "explicit provider and bridge budgets",
-    { timeoutMs: 1234, bridgeRequestTimeoutMs: 40_000 },
-    300_000,
-    70_000
-  ],
-  ["declared acquisition default", {}, 300_000, 330_000],
-  ["explicit shorter provider budget", { timeoutMs: 5000 }, 300_000, 35_000],
-  [
-    "bridge budget does not shorten acquisition default",
-    { bridgeRequestTimeoutMs: 40_000 },
-    300_000,
-    330_000
-  ],
-  ["bridge extends the acquisition default", { bridgeRequestTimeoutMs: 400_000 }, 300_000, 430_000],
-  ["undeclared provider retains worker default", {}, undefined, undefined],
-  ["timeoutMs 1234, no bridge, undeclared", { timeoutMs: 1234 }, undefined, 31_234]
-] as const
-
 describe("acquisitionBudget", () => {
-  it.live.each(rows)("RL-BUDGET-01 RL-BUDGET-02 %s", ([, explicit, declared, budget]) =>
+  it.live.each(acquisitionBudgets)("RL-BUDGET-01 RL-BUDGET-02 %s", ([, explicit, declared, budget]) =>
     Effect.gen(function* () {
       const config = { image: "i", ...explicit, reuseLease: false }
       const scene = yield* leasedPlugin({

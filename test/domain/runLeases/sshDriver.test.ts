@@ -12,17 +12,12 @@ import type { Acquisition } from "../../../src/domain/runLeases/EnvironmentDrive
 import { sshDriver } from "../../../src/domain/runLeases/sshDriver.ts"
 import { bindSecret, createSecret } from "../../../src/domain/secrets/vault.ts"
 import * as WorkspaceArchives from "../../../src/infra/filesystem/WorkspaceArchives.ts"
-import { readProcess } from "../../../src/infra/guests/kernel.ts"
 import * as RemoteHosts from "../../../src/infra/providers/RemoteHosts.ts"
+import { isGone } from "../../support/processes.ts"
 import { hasSshServer, sshServer } from "../../support/sshd.ts"
 import { newAgent, newEnvironment, newRun, newTenant, onClone } from "./fixture.ts"
 import { leaseRow, sql } from "./rawRows.ts"
 import { freshRuntime } from "./runtimes.ts"
-
-const isGone = (pid: number): boolean => {
-  const seen = readProcess(pid)
-  return seen === undefined || seen.state === "Z"
-}
 
 const driver = Effect.provide(sshDriver, Layer.merge(RemoteHosts.layer, WorkspaceArchives.layer))
 

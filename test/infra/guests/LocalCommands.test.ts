@@ -1,17 +1,16 @@
 /** Real processes of this machine. */
 import { assert, layer } from "@effect/vitest"
-import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import * as Files from "node:fs"
 import { EnvironmentLeaseId } from "../../../src/domain/Identity.ts"
 import { type LocalCommand, LocalCommands } from "../../../src/domain/runLeases/LocalCommands.ts"
-import { readProcess } from "../../../src/infra/guests/kernel.ts"
 import * as Adapter from "../../../src/infra/guests/LocalCommands.ts"
+import { failureOf } from "../../support/failures.ts"
+import { isGone, untilGone } from "../../support/processes.ts"
 import { waitFor } from "../../support/waiting.ts"
 
 const drawLease = Effect.sync(() => EnvironmentLeaseId.make(randomUUID()))
@@ -24,22 +23,6 @@ const shell = (script: string, changes: Partial<LocalCommand> = {}): LocalComman
   timeoutMillis: 30_000,
   ...changes
 })
-
-const isGone = (pid: number): boolean => {
-  const seen = readProcess(pid)
-  return seen === undefined || seen.state === "Z"
-}
-
-const failureOf = <A, E>(exit: Exit.Exit<A, E>): unknown =>
-  Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
-
-const untilGone = (pids: ReadonlyArray<number>) =>
-  waitFor({
-    fact: `processes ${pids.join(", ")} are gone`,
-    look: Effect.sync(() => pids.every(isGone)),
-    holds: (gone) => gone,
-    deadlineMillis: 5_000
-  })
 
 layer(Adapter.layer, { excludeTestServices: true, timeout: 30_000 })("guests/LocalCommands", (it) => {
   it.effect(
@@ -88,7 +71,7 @@ layer(Adapter.layer, { excludeTestServices: true, timeout: 30_000 })("guests/Loc
       )
       const pids = stdout.trim().split("\n").map(Number)
       assert.lengthOf(pids, 2)
-      yield* untilGone(pids)
+      yield* untilGone(...pids)
     })
   )
 
@@ -100,7 +83,7 @@ layer(Adapter.layer, { excludeTestServices: true, timeout: 30_000 })("guests/Loc
         shell("setsid sleep 1000 & echo $!; wait", { timeoutMillis: 300 })
       )
       assert.isTrue(result.timedOut)
-      yield* untilGone([Number(result.stdout)])
+      yield* untilGone(Number(result.stdout))
     })
   )
 
@@ -117,7 +100,7 @@ layer(Adapter.layer, { excludeTestServices: true, timeout: 30_000 })("guests/Loc
       const staying = yield* Effect.forkChild(commands.run(lease, begun(second)))
       const pids = [yield* Deferred.await(first), yield* Deferred.await(second)] as const
       yield* Fiber.interrupt(leaving)
-      yield* untilGone([pids[0]])
+      yield* untilGone(pids[0])
       assert.isFalse(isGone(pids[1]))
       yield* commands.endAll(lease)
       assert.isTrue(isGone(pids[1]))

@@ -23,7 +23,6 @@ import {
   chargesNow,
   chargesOf,
   describeWithGroups,
-  isGone,
   killAndWait,
   killEverything,
   leaveGuest,
@@ -32,6 +31,7 @@ import {
   makeGuest,
   makeNode
 } from "./recoveryNode.ts"
+import { isGone } from "../../support/processes.ts"
 
 const millisMax = 120_000
 

@@ -23,12 +23,12 @@ import {
   describeWithGroups,
   entriesOf,
   groupsLeft,
-  isGone,
   leftGuest,
   type LeftGuest,
   makeGuest,
   makeNode
 } from "./recoveryNode.ts"
+import { isGone } from "../../support/processes.ts"
 
 const fixture = Path.join(import.meta.dirname, "reclaim.fixture.ts")
 const millisMax = 480_000

@@ -28,7 +28,6 @@ import {
   dyingAfter,
   entriesOf,
   groupsLeft,
-  isGone,
   killEverything,
   leftGuest,
   type LeftGuest,
@@ -37,6 +36,7 @@ import {
   requestFor,
   rewrite
 } from "./recoveryNode.ts"
+import { isGone } from "../../support/processes.ts"
 import { type RecoveryRow, recoveryRows } from "./recoveryRows.ts"
 
 const millisMax = 120_000

@@ -21,7 +21,7 @@ import * as FileRunState from "../../../src/infra/filesystem/RunState.ts"
 import { killUntilEmpty, removeGroup } from "../../../src/infra/guests/cgroupControl.ts"
 import { detectLayout, groupPaths } from "../../../src/infra/guests/cgroups.ts"
 import { folderOf, readIdentity, type SandboxFolder } from "../../../src/infra/guests/folders.ts"
-import { observeProcess, signalIfAlive } from "../../../src/infra/guests/kernel.ts"
+import { signalIfAlive } from "../../../src/infra/guests/kernel.ts"
 import { layer as processLayer } from "../../../src/infra/guests/processSupervisor.ts"
 import { findWitnesses } from "../../../src/infra/guests/witnesses.ts"
 import { layer as identifiers } from "../../../src/infra/Identifiers.ts"
@@ -29,6 +29,7 @@ import { assert, test } from "vitest"
 import { describeWith, drawSandbox, makeStateDirectory } from "../../suites/guestHarness.ts"
 import { openOn } from "../../domain/registry/fixture.ts"
 import { type NodeServices, requestOf } from "../../domain/registry/guestFixture.ts"
+import { isGone } from "../../support/processes.ts"
 import { waitFor } from "../../support/waiting.ts"
 
 const mayUseGroups = process.getuid?.() === 0 && detectLayout().mode !== "none"
@@ -171,8 +172,6 @@ export const unrecord = (guest: LeftGuest): void => {
   Files.writeFileSync(fileOf(guest, "preparing.json"), JSON.stringify(preparing), { mode: 0o600 })
   Files.rmSync(fileOf(guest, "identity.json"))
 }
-
-export const isGone = (pid: number): boolean => observeProcess(pid) === undefined
 
 /** Kills one process and waits until it is no more than a zombie. */
 export const killAndWait = (pid: number) =>

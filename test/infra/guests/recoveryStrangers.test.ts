@@ -20,7 +20,6 @@ import {
   chargesNow,
   chargesOf,
   describeWithGroups,
-  isGone,
   killEverything,
   leaveGuest,
   type LeftGuest,
@@ -28,6 +27,7 @@ import {
   makeStranger,
   rewrite
 } from "./recoveryNode.ts"
+import { isGone } from "../../support/processes.ts"
 
 const millisMax = 60_000
 const wish = { reason: "user", actor: "tester" } as const

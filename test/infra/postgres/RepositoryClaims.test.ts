@@ -1,16 +1,14 @@
 /** The statements on repository claims beside each other and beside a history transaction; on a clone. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { projectRepositoriesMax } from "../../../src/domain/Bounds.ts"
 import { Generation, LeaseId } from "../../../src/domain/Identity.ts"
 import { RepositoryClaim, RepositoryName } from "../../../src/domain/leases/RepositoryClaim.ts"
 import { ClaimAnswer, RepositoryClaims } from "../../../src/domain/leases/RepositoryClaims.ts"
-import { PluginDb, PluginTx } from "../../../src/domain/persistence/PluginDb.ts"
 import { layer as adapter } from "../../../src/infra/postgres/RepositoryClaims.ts"
+import { insideHeldOf } from "../../support/insideHeld.ts"
 import { bothOrders, sideBySide } from "../../support/sideBySide.ts"
 import {
   countingFixture,
@@ -45,29 +43,8 @@ const rowsLeft = Effect.map(sql("select id::text from repository_claims order by
   rows.map((row) => row["id"])
 )
 
-/** The same statements, inside a transaction that stays open at the barrier, and ends as `end` says. */
-const insideHeld = <A>(
-  act: (claims: RepositoryClaims["Service"]) => Effect.Effect<A, unknown>,
-  held: Effect.Effect<void>,
-  end: Effect.Effect<void, string> = Effect.void
-) =>
-  Effect.gen(function* () {
-    const db = yield* PluginDb
-    return yield* db.transaction(
-      "test.held",
-      Effect.gen(function* () {
-        const tx = yield* PluginTx
-        const joined = PluginDb.of({ ...db, query: (query) => Effect.orDie(tx.query(query)) })
-        const context = yield* Layer.build(
-          Layer.fresh(adapter).pipe(Layer.provide(Layer.succeed(PluginDb, joined)))
-        )
-        const answer = yield* act(Context.get(context, RepositoryClaims))
-        yield* held
-        yield* end
-        return answer
-      }).pipe(Effect.scoped)
-    )
-  })
+/** The same statements, inside a transaction that stays open at the barrier, and ends as its last argument says. */
+const insideHeld = insideHeldOf(RepositoryClaims, adapter)
 
 const standalone = <A, E>(act: (claims: RepositoryClaims["Service"]) => Effect.Effect<A, E>) =>
   Effect.flatMap(RepositoryClaims, act)

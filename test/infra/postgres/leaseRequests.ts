@@ -1,8 +1,6 @@
 /** Requests to the store of environment leases, from a partial description; what the tests of that store share. */
 import { randomUUID } from "node:crypto"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type {
   CleanupClaim,
@@ -16,6 +14,7 @@ import { EnvironmentLeaseStore } from "../../../src/domain/environments/Environm
 import { type EnvironmentId, EnvironmentLeaseId, type TenantId } from "../../../src/domain/Identity.ts"
 import { PluginDb, PluginTx } from "../../../src/domain/persistence/PluginDb.ts"
 import { layer as adapter } from "../../../src/infra/postgres/EnvironmentLeaseStore.ts"
+import { insideHeldOf } from "../../support/insideHeld.ts"
 
 export interface Place {
   readonly tenant: TenantId
@@ -108,27 +107,7 @@ export const claimed = (lease: EnvironmentLeaseId, given: Partial<CleanupClaim> 
   )
 
 /** The same statements inside a transaction that stays open at the barrier. */
-export const insideHeld = <A>(
-  act: (leases: EnvironmentLeaseStore["Service"]) => Effect.Effect<A, unknown>,
-  held: Effect.Effect<void>
-) =>
-  Effect.gen(function* () {
-    const db = yield* PluginDb
-    return yield* db.transaction(
-      "test.held",
-      Effect.gen(function* () {
-        const tx = yield* PluginTx
-        // Inside the transaction the handle's own guard would refuse it: only the texts of the adapter are wanted here.
-        const joined = PluginDb.of({ ...db, query: (query) => Effect.orDie(tx.query(query)) })
-        const context = yield* Layer.build(
-          Layer.fresh(adapter).pipe(Layer.provide(Layer.succeed(PluginDb, joined)))
-        )
-        const answer = yield* act(Context.get(context, EnvironmentLeaseStore))
-        yield* held
-        return answer
-      }).pipe(Effect.scoped)
-    )
-  })
+export const insideHeld = insideHeldOf(EnvironmentLeaseStore, adapter)
 
 /** One statement in a transaction that stays open at the barrier. */
 export const statementHeld = (text: string, parameters: ReadonlyArray<unknown>, held: Effect.Effect<void>) =>

@@ -7,13 +7,13 @@ import * as Files from "node:fs"
 import * as Path from "node:path"
 import { ProviderWorkers } from "../../../src/domain/providers/ProviderWorkers.ts"
 import { WorkerKeeping } from "../../../src/infra/providers/ProviderWorkers.ts"
+import { failureOf } from "../../support/failures.ts"
+import { isGone } from "../../support/processes.ts"
 import { waitFor } from "../../support/waiting.ts"
 import {
   example,
-  failureOf,
   impatientWorkers,
   intent,
-  isGone,
   pluginA,
   pluginB,
   running,

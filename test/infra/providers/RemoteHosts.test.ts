@@ -1,9 +1,7 @@
 /** A real OpenSSH server and client. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Redacted from "effect/Redacted"
 import { randomUUID } from "node:crypto"
@@ -12,10 +10,11 @@ import * as Os from "node:os"
 import * as Path from "node:path"
 import { EnvironmentLeaseId } from "../../../src/domain/Identity.ts"
 import { type RemoteCommand, RemoteHosts } from "../../../src/domain/runLeases/RemoteHosts.ts"
-import { childrenOf, readProcess } from "../../../src/infra/guests/kernel.ts"
+import { childrenOf } from "../../../src/infra/guests/kernel.ts"
 import * as Adapter from "../../../src/infra/providers/RemoteHosts.ts"
+import { failureOf } from "../../support/failures.ts"
+import { isGone, untilGone } from "../../support/processes.ts"
 import { hasSshServer, sshServer } from "../../support/sshd.ts"
-import { waitFor } from "../../support/waiting.ts"
 
 const drawLease = (): EnvironmentLeaseId => EnvironmentLeaseId.make(randomUUID())
 
@@ -28,22 +27,6 @@ const shell = (script: string, changes: Partial<RemoteCommand> = {}): RemoteComm
   timeoutMillis: 30_000,
   ...changes
 })
-
-const isGone = (pid: number): boolean => {
-  const seen = readProcess(pid)
-  return seen === undefined || seen.state === "Z"
-}
-
-const untilGone = (pid: number) =>
-  waitFor({
-    fact: `process ${pid} is gone`,
-    look: Effect.sync(() => isGone(pid)),
-    holds: (gone) => gone,
-    deadlineMillis: 10_000
-  })
-
-const failureOf = <A, E>(exit: Exit.Exit<A, E>): unknown =>
-  Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
 
 const noteFolder = (lease: string): string => Path.join(Os.userInfo().homedir, ".holdfast/leases", lease)
 

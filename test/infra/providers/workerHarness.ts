@@ -1,7 +1,5 @@
 /** Help for tests of real worker processes: the plugins that ship as examples, and small ones that are written down. */
-import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Files from "node:fs"
 import * as Os from "node:os"
 import * as Path from "node:path"
@@ -60,11 +58,7 @@ export const scripted = (faults: Record<string, ReadonlyArray<object>> = {}) =>
     return { stateDirectory }
   })
 
-export const failureOf = <A, E>(exit: Exit.Exit<A, E>): unknown =>
-  Exit.isFailure(exit) ? Cause.squash(exit.cause) : undefined
-
 export const intent = { name: "holdfast-1", installation: "here", generation: 1 }
-export const isGone = (pid: number): boolean => !Files.existsSync(`/proc/${pid}`)
 
 /** Workers that are asked for a sign of life often. */
 export const impatientWorkers = layer({ installation: "here", pingMillis: 100, pingAnswerMillis: 400 })

@@ -3,8 +3,9 @@ import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { withRunParent } from "../../../src/domain/runLeases/RunParent.ts"
 import { WorkerKeeping } from "../../../src/infra/providers/ProviderWorkers.ts"
+import { isGone } from "../../support/processes.ts"
 import { waitFor } from "../../support/waiting.ts"
-import { impatientWorkers, isGone, pluginA, running, written } from "./workerHarness.ts"
+import { impatientWorkers, pluginA, running, written } from "./workerHarness.ts"
 
 layer(impatientWorkers, { excludeTestServices: true, timeout: 60_000 })("providers/workerProcess", (it) => {
   it.effect(
