@@ -13,8 +13,10 @@ import {
 } from "node:fs"
 import { join } from "node:path"
 import { assert, describe, it } from "@effect/vitest"
+import * as PgConnection from "@effect/sql-pg/PgConnection"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import { inject } from "vitest"
 import { RequestKey } from "../../src/domain/Identity.ts"
@@ -216,16 +218,19 @@ describe("refusals", () => {
             assert.strictEqual(yield* daemon.ended, "SIGKILL")
           })
         )
-        // The next daemon dies at the same place again, so the Project stays on its way out while it is asked.
-        const daemon = yield* startDaemon(place, { killAt: { ...killAt, step: "finalize" } })
+        // The Project's row cannot go while somebody refers to it, so the Project stays on its way out while it is asked.
+        const connection = yield* PgConnection.make({ url: Redacted.make(place.databaseUrl) })
+        yield* connection.query("begin", [], false)
+        yield* connection.query("select from core.projects where name = 'web' for key share", [], false)
+        const daemon = yield* startDaemon(place)
         const client = yield* awaitReady(place, daemon)
-        const asked = yield* Effect.exit(
+        const code = yield* codeOf(
           client.operations.request({
             params: { project: "web" },
             payload: { action: "provision", requestId: RequestKey.make("late") }
           })
         )
-        assert.isTrue(Exit.isFailure(asked), "neither a deleting nor a deleted Project is provisioned")
+        assert.strictEqual(code, "project_not_active")
       }).pipe(Effect.scoped),
     testMillisMax
   )
