@@ -40,6 +40,15 @@ export interface Acquisition {
   readonly note?: JsonObject
 }
 
+/** Whose lease it becomes, and where: what every row of the acquisition says. */
+export const leasePlaceOf = ({ environment, executionWorkspace, run, task, tenant }: Acquisition) => ({
+  tenant,
+  environment: environment.id,
+  executionWorkspace: executionWorkspace?.id ?? null,
+  task,
+  run
+})
+
 /** What becomes of the resource when its lease is released. Source: RL-REL-00. */
 export type Disposition = "keep_running" | "stop_and_retain" | "destroy"
 

@@ -6,19 +6,17 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { providerIntentGraceSeconds, providerOrphanGraceMillis } from "../Bounds.ts"
-import { type Environment, providerKeyOf } from "../environments/Environment.ts"
-import { EnvironmentLease } from "../environments/EnvironmentLease.ts"
+import type { Environment } from "../environments/Environment.ts"
+import type { EnvironmentLease } from "../environments/EnvironmentLease.ts"
 import { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
 import type { ProviderIntent } from "../environments/ProviderIntent.ts"
 import { EnvironmentStore } from "../environments/EnvironmentStore.ts"
 import { parseProcessIdentity } from "../Identity.ts"
-import type { JsonObject } from "../Json.ts"
 import { Processes } from "../Processes.ts"
 import { LostCreations } from "./LostCreations.ts"
-import { driverConfigOf } from "./pluginCalls.ts"
 import { findTarget } from "./providerTargets.ts"
 import { heldUnderLabel } from "./providerVerbs.ts"
-import { providerConfigOf } from "./SandboxRequest.ts"
+import { unrecordedLease } from "./unrecordedLease.ts"
 
 type AgedIntent = ProviderIntent & { readonly ageMillis: number }
 
@@ -30,47 +28,22 @@ const isLost = Effect.fnUntraced(function* ({ ageMillis, id, process }: AgedInte
   return liveness === "dead"
 })
 
-/** The config by which the provider is asked: the environment's present one, while it still names that provider. */
-const configOf = (environment: Environment | undefined, provider: string): JsonObject => {
-  if (environment?.driver === "plugin") return driverConfigOf(environment)
-  return environment !== undefined && providerKeyOf(environment.config) === provider
-    ? providerConfigOf(environment.config)
-    : {}
-}
-
 /** The intent as a row that owes a cleanup would say it; the provider's id is not known yet. */
 const leaseOf = (intent: ProviderIntent, environment: Environment | undefined): EnvironmentLease => {
   const { id, plugin, provider, run, tenant } = intent
   const isOfPluginDriver = environment?.driver === "plugin"
-  const sentConfig = configOf(environment, provider)
-  const pin =
-    plugin === null ? {} : { pluginId: plugin, ...(isOfPluginDriver ? {} : { sandboxProviderPlugin: true }) }
-  return new EnvironmentLease({
+  return unrecordedLease({
     id,
     tenant,
-    environment: intent.environment,
-    executionWorkspace: null,
-    task: null,
+    environment: environment ?? null,
+    environmentId: intent.environment,
     run,
-    status: "pending_cleanup",
-    policy: "ephemeral",
     provider,
-    providerLeaseId: null,
-    expiresAtMillis: null,
-    releasedAtMillis: 0,
-    failureReason: "creation_lost",
-    cleanupStatus: "failed",
-    metadata: {
-      ...(isOfPluginDriver
-        ? { driver: "plugin", driverKey: provider }
-        : { ...sentConfig, driver: "sandbox", provider }),
-      ...pin
-    },
-    sentConfig,
-    cleanupTries: 0,
-    needsOperator: false,
-    endedBy: "acquisition",
-    createdAtMillis: 0
+    pin:
+      plugin === null
+        ? {}
+        : { pluginId: plugin, ...(isOfPluginDriver ? {} : { sandboxProviderPlugin: true }) },
+    failureReason: "creation_lost"
   })
 }
 

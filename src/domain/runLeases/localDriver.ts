@@ -4,52 +4,30 @@
  * release. Source: RL-ACQ-01, U13.
  */
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import { executionTimeoutMillisMax } from "../Bounds.ts"
-import { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
+import type { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
 import { Identifiers } from "../Identifiers.ts"
 import { EnvironmentLeaseId } from "../Identity.ts"
 import type { DriverMaker } from "./EnvironmentDrivers.ts"
 import type { Acquisition, EnvironmentDriver, Execution, Release } from "./EnvironmentDriver.ts"
+import { acquireHostLease, releaseHostLease } from "./hostLeases.ts"
 import { LocalCommands } from "./LocalCommands.ts"
 
-const acquire = (asked: Acquisition) =>
-  Effect.gen(function* () {
-    const store = yield* EnvironmentLeaseStore
-    const id = EnvironmentLeaseId.make(yield* (yield* Identifiers).uuid)
-    return yield* store.acquireLease({
-      id,
-      tenant: asked.tenant,
-      environment: asked.environment.id,
-      executionWorkspace: asked.executionWorkspace?.id ?? null,
-      task: asked.task,
-      run: asked.run,
-      policy: "ephemeral",
-      provider: null,
-      providerLeaseId: null,
-      expiresAtMillis: asked.requestedExpiresAtMillis ?? null,
-      metadata: {
-        driver: "local",
-        executionWorkspaceMode: asked.executionWorkspace?.mode ?? null,
-        ...asked.note
-      },
-      sentConfig: null,
-      assertTenantBinding: asked.assertTenantBinding ?? false
-    })
+const acquire = Effect.fnUntraced(function* (asked: Acquisition) {
+  const id = EnvironmentLeaseId.make(yield* (yield* Identifiers).uuid)
+  return yield* acquireHostLease(asked, {
+    id,
+    driver: "local",
+    providerLeaseId: null,
+    metadata: {},
+    sentConfig: null
   })
+})
 
-const release = ({ ending, lease, status }: Release) =>
-  Effect.gen(function* () {
-    yield* (yield* LocalCommands).endAll(lease.id)
-    const store = yield* EnvironmentLeaseStore
-    const ended = yield* store.releaseLease(lease.id, {
-      status,
-      failureReason: ending?.reason ?? null,
-      cleanupStatus: "success",
-      actor: ending?.actor ?? "run"
-    })
-    return Option.getOrNull(ended)
-  })
+const release = Effect.fnUntraced(function* (asked: Release) {
+  yield* (yield* LocalCommands).endAll(asked.lease.id)
+  return yield* releaseHostLease(asked)
+})
 
 const execute = (asked: Execution) =>
   LocalCommands.use((commands) =>

@@ -18,7 +18,7 @@ import { CommitUnknown } from "../persistence/PluginDb.ts"
 import { Processes } from "../Processes.ts"
 import { ProviderCallFailed, ProviderRpcError } from "../providers/ProviderWorkers.ts"
 import { observeStep } from "../registry/observeStep.ts"
-import type { Acquisition } from "./EnvironmentDriver.ts"
+import { type Acquisition, leasePlaceOf } from "./EnvironmentDriver.ts"
 import { LostCreations } from "./LostCreations.ts"
 import type { OrphanRecord } from "./OrphanSpool.ts"
 import { disposeOrphan } from "./orphans.ts"
@@ -76,12 +76,8 @@ const attestedMillis = (text: string | null | undefined): number | null =>
 const seedOf = <R>(provision: Provision<R>, id: EnvironmentLeaseId, returned: JsonObject): OrphanSeed => {
   const { asked, metadataOf, provider, sentConfig } = provision
   return {
+    ...leasePlaceOf(asked),
     id,
-    tenant: asked.tenant,
-    environment: asked.environment.id,
-    executionWorkspace: asked.executionWorkspace?.id ?? null,
-    task: asked.task,
-    run: asked.run,
     provider,
     metadata: metadataOf(returned),
     sentConfig

@@ -23,7 +23,7 @@ import { resolveConfig } from "../secrets/configSecrets.ts"
 import { isRunLive } from "../work/Work.ts"
 import { WorkStore } from "../work/WorkStore.ts"
 import { requireBackup } from "./backupGate.ts"
-import type { Acquisition } from "./EnvironmentDriver.ts"
+import { type Acquisition, leasePlaceOf } from "./EnvironmentDriver.ts"
 import { resumeResource } from "./resumption.ts"
 import { providerFieldsOf, type SandboxRequest, sandboxKeys } from "./SandboxRequest.ts"
 import { tearDown } from "./teardown.ts"
@@ -114,12 +114,8 @@ const takeOver = Effect.fnUntraced(function* (
   const id = EnvironmentLeaseId.make(yield* Identifiers.use(({ uuid }) => uuid))
   const { expiresAtMillis, policy, provider, providerLeaseId } = lease
   const row = {
+    ...leasePlaceOf(asked),
     id,
-    tenant: asked.tenant,
-    environment: asked.environment.id,
-    executionWorkspace: asked.executionWorkspace?.id ?? null,
-    task: asked.task,
-    run: asked.run,
     policy,
     provider,
     providerLeaseId,

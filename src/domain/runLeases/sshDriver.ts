@@ -11,7 +11,7 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { executionTimeoutMillisMax, sshEndMillisMax, sshPortDefault } from "../Bounds.ts"
 import type { EnvironmentLease } from "../environments/EnvironmentLease.ts"
-import { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
+import type { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
 import { Identifiers } from "../Identifiers.ts"
 import { EnvironmentLeaseId } from "../Identity.ts"
 import type { JsonObject } from "../Json.ts"
@@ -28,6 +28,7 @@ import type {
   Release,
   Workspace
 } from "./EnvironmentDriver.ts"
+import { acquireHostLease, releaseHostLease } from "./hostLeases.ts"
 import { type RemoteCommand, type RemoteHost, RemoteHosts } from "./RemoteHosts.ts"
 
 export type SshNeeds =
@@ -118,46 +119,28 @@ const looking = (lease: EnvironmentLeaseId, path: string): RemoteCommand => ({
 })
 
 const acquire = Effect.fnUntraced(function* (asked: Acquisition) {
-  const store = yield* EnvironmentLeaseStore
   const id = EnvironmentLeaseId.make(yield* (yield* Identifiers).uuid)
   const { host, path } = yield* presentTarget(asked)
   yield* (yield* RemoteHosts).run(host, looking(id, path))
-  return yield* store.acquireLease({
+  return yield* acquireHostLease(asked, {
     id,
-    tenant: asked.tenant,
-    environment: asked.environment.id,
-    executionWorkspace: asked.executionWorkspace?.id ?? null,
-    task: asked.task,
-    run: asked.run,
-    policy: "ephemeral",
-    provider: null,
+    driver: "ssh",
     providerLeaseId: `ssh://${host.username}@${host.host}:${host.port}`,
-    expiresAtMillis: asked.requestedExpiresAtMillis ?? null,
     metadata: {
-      driver: "ssh",
-      executionWorkspaceMode: asked.executionWorkspace?.mode ?? null,
-      ...asked.note,
       host: host.host,
       port: host.port,
       username: host.username,
       remoteWorkspacePath: path,
       remoteCwd: path
     },
-    sentConfig: asked.environment.config,
-    assertTenantBinding: asked.assertTenantBinding ?? false
+    sentConfig: asked.environment.config
   })
 })
 
-const release = Effect.fnUntraced(function* ({ ending, lease, status }: Release) {
-  const { host } = yield* recordedTarget(lease)
-  yield* (yield* RemoteHosts).endAll(host, lease.id)
-  const ended = yield* (yield* EnvironmentLeaseStore).releaseLease(lease.id, {
-    status,
-    failureReason: ending?.reason ?? null,
-    cleanupStatus: "success",
-    actor: ending?.actor ?? "run"
-  })
-  return Option.getOrNull(ended)
+const release = Effect.fnUntraced(function* (asked: Release) {
+  const { host } = yield* recordedTarget(asked.lease)
+  yield* (yield* RemoteHosts).endAll(host, asked.lease.id)
+  return yield* releaseHostLease(asked)
 })
 
 const realize = Effect.fnUntraced(function* ({

@@ -15,15 +15,14 @@ import { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
 import { EnvironmentStore } from "../environments/EnvironmentStore.ts"
 import { LeaseCensus } from "../environments/LeaseCensus.ts"
 import { EnvironmentLeaseId, type TenantId } from "../Identity.ts"
-import type { JsonObject } from "../Json.ts"
 import type { ProviderPlugin } from "../providers/ProviderPlugin.ts"
 import { ProviderPlugins } from "../providers/ProviderPlugins.ts"
 import type { SweepCount } from "../SweepReports.ts"
-import { driverConfigOf } from "./pluginCalls.ts"
 import { findTarget } from "./providerTargets.ts"
 import { heldUnderLabel } from "./providerVerbs.ts"
 import { RuntimeSettings } from "./RuntimeSettings.ts"
-import { pinKeys, providerConfigOf } from "./SandboxRequest.ts"
+import { pinKeys } from "./SandboxRequest.ts"
+import { unrecordedLease } from "./unrecordedLease.ts"
 
 /** A provider as one environment reaches it; without an environment one that needs no config. */
 interface Source {
@@ -34,43 +33,24 @@ interface Source {
 
 const isLeaseId = Schema.is(EnvironmentLeaseId)
 
+/** Stands for the id of a resource while none has been listed. */
+const noLease = EnvironmentLeaseId.make("00000000-0000-4000-8000-000000000000")
+
 /** What the row of a resource there would say; of nobody's yet. */
 const leaseAt = (
   { environment, provider, tenant }: Source,
   plugins: ReadonlyArray<ProviderPlugin>
 ): EnvironmentLease => {
   const plugin = plugins.find(({ pluginKey }) => pluginKey === environment?.config["pluginKey"])
-  const isOfPluginDriver = environment?.driver === "plugin"
-  const sentConfig: JsonObject =
-    environment === null
-      ? {}
-      : isOfPluginDriver
-        ? driverConfigOf(environment)
-        : providerConfigOf(environment.config)
-  const metadata: JsonObject = isOfPluginDriver
-    ? { driver: "plugin", driverKey: provider, pluginId: plugin?.id, pluginKey: plugin?.pluginKey }
-    : { ...sentConfig, driver: "sandbox", provider }
-  return new EnvironmentLease({
+  return unrecordedLease({
+    id: noLease,
     tenant,
-    environment: environment?.id ?? null,
-    executionWorkspace: null,
-    task: null,
+    environment,
+    environmentId: environment?.id ?? null,
     run: null,
-    status: "pending_cleanup",
-    policy: "ephemeral",
     provider,
-    providerLeaseId: null,
-    expiresAtMillis: null,
-    releasedAtMillis: 0,
-    failureReason: strayReason,
-    cleanupStatus: "failed",
-    cleanupTries: 0,
-    needsOperator: false,
-    endedBy: "acquisition",
-    createdAtMillis: 0,
-    id: EnvironmentLeaseId.make("00000000-0000-4000-8000-000000000000"),
-    metadata,
-    sentConfig
+    pin: environment?.driver === "plugin" ? { pluginId: plugin?.id, pluginKey: plugin?.pluginKey } : {},
+    failureReason: strayReason
   })
 }
 
