@@ -24,6 +24,7 @@ import {
 import type { Migration } from "../migrate.ts"
 import { workTables } from "./0001_work.ts"
 import { boundedTable } from "./boundedTable.ts"
+import { plannedOnce } from "./plannedOnce.ts"
 
 const statements = (): ReadonlyArray<string> => [
   `create table core.tenants (
@@ -121,7 +122,8 @@ const statements = (): ReadonlyArray<string> => [
   end $$`,
   // Both guards for many at once: which Projects are active, and may be written to by their account or are asked for by
   // the product. Those are held FOR SHARE as above. It waits for nobody and refuses nobody: the others ask alone.
-  `create function core.open_projects(wanted bigint[], callers uuid[]) returns setof bigint language plpgsql as $$
+  `create function core.open_projects(wanted bigint[], callers uuid[]) returns setof bigint language plpgsql
+  ${plannedOnce} as $$
   declare
     held bigint[];
   begin

@@ -9,6 +9,7 @@
  * Lock order: Project row, runtime row, operation row, advisory lock. Trimming skips rows that others hold, so it
  * never waits for them. Advisory keys come as parameters: they are listed in locks.ts.
  */
+import { plannedOnce } from "./plannedOnce.ts"
 
 /**
  * The node that carries the newest machine which a receipt of the Project still owes; null where none is owed. An
@@ -125,13 +126,6 @@ const enqueueOperation = `create function enqueue_operation(
       values (p_project, operation.row_id, coalesce(machine.node_id, node_of_owed_machine(p_project)));
     return next;
   end $$`
-
-/**
- * Settings of a function whose parameters say how many rows it is about. A plan for each call would cost more than most
- * calls, and one for many rows would read a whole table; a sort would lock all that is queued before the first is taken.
- */
-export const plannedOnce =
-  "set plan_cache_mode = force_generic_plan set enable_sort = off set enable_hashjoin = off"
 
 /**
  * Takes the oldest queued operations, from p_from on and then below it, that this node may carry out and no other claim

@@ -7,7 +7,7 @@
  * their order within a table does not matter.
  */
 
-import { plannedOnce } from "./0021_operations.ts"
+import { plannedOnce } from "./plannedOnce.ts"
 
 /**
  * Admits as new what has an active Project that the account may write to, a machine, the right generation, no receipt
@@ -16,7 +16,8 @@ import { plannedOnce } from "./0021_operations.ts"
 const enqueueOperations = `create function enqueue_operations(
     p_ids uuid[], p_projects bigint[], p_accounts uuid[], p_initiators text[], p_actions text[], p_keys text[],
     p_expected bigint[], p_parameters text[]
-  ) returns table (id uuid, row_id bigint, generation bigint, created_at timestamptz) language plpgsql as $$
+  ) returns table (id uuid, row_id bigint, generation bigint, created_at timestamptz) language plpgsql
+  ${plannedOnce} as $$
   #variable_conflict use_column
   declare
     ours bigint[];
