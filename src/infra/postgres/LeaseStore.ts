@@ -11,6 +11,8 @@ import {
   cancelTombstonesKeptMin,
   endedLeasesRemovedMax,
   executionLeaseSeconds,
+  groupedLeasesMax,
+  groupedStatementsAtOnceMax,
   leaseInventoryMax
 } from "../../domain/Bounds.ts"
 import { LeaseId, type ProjectId } from "../../domain/Identity.ts"
@@ -22,6 +24,7 @@ import {
   type SettledLease
 } from "../../domain/leases/LeaseStore.ts"
 import { PluginDb, type SqlRow } from "../../domain/persistence/PluginDb.ts"
+import { groupedCalls } from "./groupedCalls.ts"
 
 type Db = PluginDb["Service"]
 
@@ -90,9 +93,6 @@ const renew = (db: Db) => (process: string, kept: ReadonlyArray<KeptLease>) =>
     })
     .pipe(Effect.map((rows) => renewedOf(kept, rows)))
 
-const releaseText =
-  "delete from execution_leases where id = $1::uuid and process = $2 and cancel = 'none' returning id"
-
 const settleText = `
 with released as (
   delete from execution_leases where id = $1::uuid and process = $2 and cancel = 'none' returning id),
@@ -101,19 +101,41 @@ verified as (
     where id = $1::uuid and process = $2 and cancel <> 'none' returning id)
 select (select count(*) from released)::int as released, (select count(*) from verified)::int as verified`
 
+/** Leases that end at the same time are deleted by one statement, each for its own holder. */
+const release = (db: Db) =>
+  groupedCalls<Lease, boolean>({
+    max: groupedLeasesMax,
+    atOnce: groupedStatementsAtOnceMax,
+    run: (leases) =>
+      db
+        .query({
+          operation: "LeaseStore.settle",
+          text: "select release_executions($1::uuid[], $2::text[]) as id",
+          parameters: [leases.map(({ id }) => id), leases.map((lease) => lease.process)]
+        })
+        .pipe(
+          Effect.map((rows) => {
+            const released = new Set(rows.map((row) => row["id"]))
+            return leases.map(({ id }) => released.has(id))
+          })
+        )
+  })
+
 /** The lease is deleted. Where it is not there uncancelled, it is looked at again: a request may have come in between. */
-const settle = (db: Db) => (lease: Lease) => {
-  const parameters = [lease.id, lease.process]
-  const again = db
-    .query({ operation: "LeaseStore.settle", text: settleText, parameters })
-    .pipe(
-      Effect.map(([row]): SettledLease =>
-        row?.["released"] === 1 ? "released" : row?.["verified"] === 1 ? "cancelled" : "absent"
+const settle = (db: Db): LeaseStore["Service"]["settle"] => {
+  const released = release(db)
+  const again = (lease: Lease) =>
+    db
+      .query({ operation: "LeaseStore.settle", text: settleText, parameters: [lease.id, lease.process] })
+      .pipe(
+        Effect.map(([row]): SettledLease =>
+          row?.["released"] === 1 ? "released" : row?.["verified"] === 1 ? "cancelled" : "absent"
+        )
       )
+  return (lease) =>
+    Effect.flatMap(released(lease), (isReleased) =>
+      isReleased ? Effect.succeed("released" as const) : again(lease)
     )
-  return db
-    .query({ operation: "LeaseStore.settle", text: releaseText, parameters })
-    .pipe(Effect.flatMap((rows) => (rows.length === 1 ? Effect.succeed("released" as const) : again)))
 }
 
 const verifyText = `

@@ -6,13 +6,24 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { leaseInventoryMax, repositoryLeaseSeconds } from "../../domain/Bounds.ts"
+import {
+  groupedLeasesMax,
+  groupedStatementsAtOnceMax,
+  leaseInventoryMax,
+  repositoryLeaseSeconds
+} from "../../domain/Bounds.ts"
 import { LeaseId } from "../../domain/Identity.ts"
 import { LeaseLostReason } from "../../domain/leases/Lease.ts"
 import type { RenewalOutcome } from "../../domain/leases/Register.ts"
 import { ObservedClaim, type RepositoryClaim } from "../../domain/leases/RepositoryClaim.ts"
-import { ClaimAnswer, type KeptClaim, RepositoryClaims } from "../../domain/leases/RepositoryClaims.ts"
+import {
+  ClaimAnswer,
+  type KeptClaim,
+  type ReleasedClaim,
+  RepositoryClaims
+} from "../../domain/leases/RepositoryClaims.ts"
 import { PluginDb, type SqlRow } from "../../domain/persistence/PluginDb.ts"
+import { groupedCalls } from "./groupedCalls.ts"
 import { namedLockKey } from "./locks.ts"
 
 type Db = PluginDb["Service"]
@@ -43,8 +54,8 @@ const lockOf = ({ project, repository }: RepositoryClaim): bigint =>
 const isLiving = (project: string, generation: string): string => `exists (select from runtimes r
   where r.project_id = ${project} and r.generation = ${generation} and r.observed <> 'deleted')`
 
-const claimText =
-  "select * from claim_repository($1::uuid, $2::bigint, $3::text, $4::bigint, $5::text, $6::text, $7::bigint)"
+const claimText = `select * from claim_repositories(
+  $1::uuid[], $2::bigint[], $3::text[], $4::bigint[], $5::text[], $6::text[], $7::bigint[])`
 
 const answerOf = (row: SqlRow | undefined): ClaimAnswer => {
   switch (row?.["answer"]) {
@@ -64,22 +75,28 @@ const answerOf = (row: SqlRow | undefined): ClaimAnswer => {
   }
 }
 
-const claim = (db: Db) => (asked: RepositoryClaim) =>
-  db
-    .query({
-      operation: "RepositoryClaims.claim",
-      text: claimText,
-      parameters: [
-        asked.id,
-        asked.project,
-        asked.repository,
-        asked.generation,
-        asked.sandbox,
-        asked.process,
-        lockOf(asked)
-      ]
-    })
-    .pipe(Effect.map(([row]) => answerOf(row)))
+/** Claims that are asked for at once go together; the second of two for one repository sees the first. */
+const claim = (db: Db) =>
+  groupedCalls<RepositoryClaim, ClaimAnswer>({
+    max: groupedLeasesMax,
+    atOnce: groupedStatementsAtOnceMax,
+    run: (asked) =>
+      db
+        .query({
+          operation: "RepositoryClaims.claim",
+          text: claimText,
+          parameters: [
+            asked.map(({ id }) => id),
+            asked.map(({ project }) => BigInt(project)),
+            asked.map(({ repository }) => repository),
+            asked.map(({ generation }) => BigInt(generation)),
+            asked.map(({ sandbox }) => sandbox),
+            asked.map((each) => each.process),
+            asked.map(lockOf)
+          ]
+        })
+        .pipe(Effect.map((rows) => rows.map(answerOf)))
+  })
 
 /**
  * Renewal, restoration and the answer are one statement over one snapshot: a row that this snapshot shows is never
@@ -144,15 +161,33 @@ const renew = (db: Db) => (process: string, kept: ReadonlyArray<KeptClaim>) =>
       )
     )
 
-const release = (db: Db) => (held: RepositoryClaim) =>
-  db
-    .query({
-      operation: "RepositoryClaims.release",
-      text: `delete from repository_claims
-        where project_id = $1::bigint and repository = $2 and id = $3::uuid and process = $4 returning id`,
-      parameters: [held.project, held.repository, held.id, held.process]
-    })
-    .pipe(Effect.map((rows) => (rows.length === 1 ? ("released" as const) : ("absent" as const))))
+const releaseText = "select release_repositories($1::bigint[], $2::text[], $3::uuid[], $4::text[]) as id"
+
+const releaseParameters = (held: ReadonlyArray<RepositoryClaim>) => [
+  held.map(({ project }) => BigInt(project)),
+  held.map(({ repository }) => repository),
+  held.map(({ id }) => id),
+  held.map((each) => each.process)
+]
+
+const release = (db: Db) =>
+  groupedCalls<RepositoryClaim, ReleasedClaim>({
+    max: groupedLeasesMax,
+    atOnce: groupedStatementsAtOnceMax,
+    run: (held) =>
+      db
+        .query({
+          operation: "RepositoryClaims.release",
+          text: releaseText,
+          parameters: releaseParameters(held)
+        })
+        .pipe(
+          Effect.map((rows) => {
+            const released = new Set(rows.map((row) => row["id"]))
+            return held.map(({ id }) => (released.has(id) ? "released" : "absent"))
+          })
+        )
+  })
 
 const whyUnusableText = `
 select case
@@ -193,16 +228,8 @@ const deleteObserved = (db: Db) => (observed: ReadonlyArray<ObservedClaim>) =>
   db
     .query({
       operation: "RepositoryClaims.deleteObserved",
-      text: `delete from repository_claims c
-        using unnest($1::bigint[], $2::text[], $3::uuid[], $4::text[]) as o(project_id, repository, id, process)
-        where c.project_id = o.project_id and c.repository = o.repository and c.id = o.id and c.process = o.process
-        returning c.id`,
-      parameters: [
-        observed.map((each) => String(each.project)),
-        observed.map((each) => each.repository),
-        observed.map((each) => each.id),
-        observed.map((each) => each.process)
-      ]
+      text: releaseText,
+      parameters: releaseParameters(observed)
     })
     .pipe(Effect.map((rows) => rows.map((row) => decodeId(row["id"]))))
 

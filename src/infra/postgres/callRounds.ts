@@ -26,6 +26,8 @@ export class CallRounds<Caller, Answers> {
   private underWay = 0
   /** A statement is about to take those who wait. */
   private gathering = false
+  /** The last statement carried one call only: nobody seems to come along with others. */
+  private wasAlone = false
 
   constructor(rules: RoundRules<Caller, Answers>) {
     this.rules = rules
@@ -62,19 +64,24 @@ export class CallRounds<Caller, Answers> {
   private gather(): ReadonlyArray<Caller> {
     const [taken, left] = this.rules.take(this.waiting)
     this.waiting = left
+    this.wasAlone = taken.length === 1
     this.gathering = false
     this.begin()
     return taken
   }
 
-  /** Callers that are answered together come back together: they are let in before the next ones are taken. */
+  /**
+   * Callers that are answered together come back together: they are let in before the next ones are taken. Whoever has
+   * been alone does not wait for anybody.
+   */
   private readonly round = Effect.suspend(() => {
     let taken: ReadonlyArray<Caller> = []
     const statement = Effect.suspend(() => {
       taken = this.gather()
       return this.rules.statement(taken)
     })
-    return Effect.onExit(Effect.andThen(Effect.yieldNow, statement), (exit) =>
+    const whole = this.wasAlone ? statement : Effect.andThen(Effect.yieldNow, statement)
+    return Effect.onExit(whole, (exit) =>
       Effect.sync(() => {
         this.underWay -= 1
         this.rules.tell(taken, exit)

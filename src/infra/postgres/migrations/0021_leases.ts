@@ -9,46 +9,51 @@
  * heartbeat changes and half of each page is left free, so that renewing a whole page is heap-only updates.
  */
 import { projectRepositoriesMax } from "../../../domain/Bounds.ts"
+import { plannedOnce } from "./plannedOnce.ts"
 
 const isPresent = `exists (
-  select from runtimes r where r.project_id = p_project and r.generation = p_generation and r.observed <> 'deleted')`
+  select from runtimes r
+    where r.project_id = p_projects[i] and r.generation = p_generations[i] and r.observed <> 'deleted')`
 
 const hasRoom = `${projectRepositoriesMax} > (select count(*) from (
-  select from repository_claims c where c.project_id = p_project limit ${projectRepositoriesMax}) counted)`
+  select from repository_claims c where c.project_id = p_projects[i] limit ${projectRepositoriesMax}) counted)`
 
 /**
- * Claims a repository in one round trip; `answer` is one of ClaimAnswer in domain/leases/RepositoryClaims.ts. A key that
- * is seen costs a read. Else the lock is tried before the insert: who gets it meets no rival that has not committed, so
- * nobody waits; who does not get it contends. Source: SP-LEASE-02.
+ * Claims repositories, one after the other, in one round trip; `answer` is one of ClaimAnswer in
+ * domain/leases/RepositoryClaims.ts, in the order of the claims. A key that is seen costs a read. Else the lock is tried
+ * before the insert: who gets it meets no rival that has not committed, so nobody waits; who does not get it contends.
+ * Source: SP-LEASE-02.
  */
-const claimRepository = `create function claim_repository(
-    p_id uuid, p_project bigint, p_repository text, p_generation bigint, p_sandbox text, p_process text, p_lock bigint,
-    out answer text, out process text, out claimed_at timestamptz
-  ) language plpgsql as $$
+const claimRepositories = `create function claim_repositories(
+    p_ids uuid[], p_projects bigint[], p_repositories text[], p_generations bigint[], p_sandboxes text[],
+    p_processes text[], p_locks bigint[]
+  ) returns table (answer text, process text, claimed_at timestamptz) language plpgsql
+  ${plannedOnce} as $$
   begin
-    select c.process, c.claimed_at into process, claimed_at from repository_claims c
-      where c.project_id = p_project and c.repository = p_repository;
-    if found then
-      answer := 'Held';
-      return;
-    end if;
-    if not pg_try_advisory_xact_lock(p_lock) then
-      answer := 'Contended';
-      return;
-    end if;
-    insert into repository_claims (id, project_id, repository, generation, sandbox_id, process)
-      select p_id, p_project, p_repository, p_generation, p_sandbox, p_process
-        where ${isPresent} and ${hasRoom}
-      on conflict (project_id, repository) do nothing;
-    if found then
-      answer := 'Won';
-    elsif not ${isPresent} then
-      answer := 'Replaced';
-    elsif ${hasRoom} then
-      answer := 'Contended';
-    else
-      answer := 'Full';
-    end if;
+    for i in 1 .. cardinality(p_ids) loop
+      select c.process, c.claimed_at into process, claimed_at from repository_claims c
+        where c.project_id = p_projects[i] and c.repository = p_repositories[i];
+      if found then
+        answer := 'Held';
+      elsif not pg_try_advisory_xact_lock(p_locks[i]) then
+        answer := 'Contended';
+      else
+        insert into repository_claims (id, project_id, repository, generation, sandbox_id, process)
+          select p_ids[i], p_projects[i], p_repositories[i], p_generations[i], p_sandboxes[i], p_processes[i]
+            where ${isPresent} and ${hasRoom}
+          on conflict (project_id, repository) do nothing;
+        if found then
+          answer := 'Won';
+        elsif not ${isPresent} then
+          answer := 'Replaced';
+        elsif ${hasRoom} then
+          answer := 'Contended';
+        else
+          answer := 'Full';
+        end if;
+      end if;
+      return next;
+    end loop;
   end $$`
 
 /**
@@ -60,7 +65,8 @@ const claimRepository = `create function claim_repository(
 const renewExecutions = `create function renew_executions(
     p_process text, p_ids uuid[], p_projects bigint[], p_generations bigint[], p_labels text[], p_cancels text[],
     p_restorable boolean[], p_sandboxes text[]
-  ) returns table (id uuid, cancel text, outcome text) language plpgsql as $$
+  ) returns table (id uuid, cancel text, outcome text) language plpgsql
+  ${plannedOnce} as $$
   #variable_conflict use_column
   declare
     renewed bigint;
@@ -117,6 +123,25 @@ const renewExecutions = `create function renew_executions(
         left join execution_leases l on l.id = k.id;
   end $$`
 
+/** Deletes the leases that their holders still have uncancelled; answers which. Source: SP-LEASE-03. */
+const releaseExecutions = `create function release_executions(p_ids uuid[], p_processes text[]) returns setof uuid
+  language plpgsql ${plannedOnce} as $$
+  begin
+    return query delete from execution_leases l using unnest(p_ids, p_processes) as o(id, process)
+      where l.id = o.id and l.process = o.process and l.cancel = 'none' returning l.id;
+  end $$`
+
+/** Deletes the claims that are still those of the holders that are named; answers which. Source: SP-LEASE-03. */
+const releaseRepositories = `create function release_repositories(
+    p_projects bigint[], p_repositories text[], p_ids uuid[], p_processes text[]
+  ) returns setof uuid language plpgsql ${plannedOnce} as $$
+  begin
+    return query delete from repository_claims c
+      using unnest(p_projects, p_repositories, p_ids, p_processes) as o(project_id, repository, id, process)
+      where c.project_id = o.project_id and c.repository = o.repository and c.id = o.id and c.process = o.process
+      returning c.id;
+  end $$`
+
 export const leaseObjects: ReadonlyArray<string> = [
   `create table execution_leases (
     id uuid primary key,
@@ -142,5 +167,7 @@ export const leaseObjects: ReadonlyArray<string> = [
     primary key (project_id, repository)
   ) with (fillfactor = 50)`,
   renewExecutions,
-  claimRepository
+  releaseExecutions,
+  claimRepositories,
+  releaseRepositories
 ]
