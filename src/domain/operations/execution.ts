@@ -17,7 +17,13 @@ import { StepObserver } from "../StepObserver.ts"
 import { machineGenerationOf, type Operation } from "./Operation.ts"
 import { saveOperation } from "./claims.ts"
 import type { OperationEvents } from "./OperationEvents.ts"
-import { type HeldClaim, type OperationRows, OperationStore, type SettleOutcome } from "./OperationStore.ts"
+import {
+  ClaimLost,
+  type HeldClaim,
+  type OperationRows,
+  OperationStore,
+  type SettleOutcome
+} from "./OperationStore.ts"
 import {
   type ActionPlan,
   fractionBefore,
@@ -76,7 +82,11 @@ const makeRecorder = Effect.fnUntraced(function* (written: Written) {
           Effect.map(Option.isSome),
           Effect.provideContext(context)
         ),
-    log: (line) => log.append(project, { operation: id, lines: [line] })
+    log: Effect.fnUntraced(function* (line: string) {
+      const { claimSequence } = written.receipt
+      if (yield* log.appendIfHeld(project, { operation: id, lines: [line] }, written.receipt)) return
+      return yield* new ClaimLost({ operation: id, project, claimSequence })
+    })
   }
   return recorder
 })
@@ -108,6 +118,24 @@ const begin = Effect.fnUntraced(function* (
   })
 })
 
+/**
+ * The runtime's row says what is under way together with the first step: a claim that was lost by now changes neither,
+ * and no row is left as if somebody was at work. Source: SP-OPS-06.
+ */
+const beginFirst = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operation, index: number) {
+  const runtimes = yield* RuntimeStore
+  const { desired, observedMeanwhile } = plan
+  if (desired === null) return yield* begin(plan, claimed, index, {})
+  const generation = machineGenerationOf(claimed)
+  const isManual = claimed.initiator !== "system"
+  return yield* runtimes.transaction("operations.begin", (store) =>
+    Effect.andThen(
+      store.begin(claimed.project, { generation, desired, isManual, observedMeanwhile }),
+      begin(plan, claimed, index, {})
+    )
+  )
+})
+
 const runStep = Effect.fn("operations.step")(function* (plan: ActionPlan, step: Step, written: Written) {
   const observer = yield* StepObserver
   yield* Effect.annotateCurrentSpan({
@@ -122,17 +150,13 @@ const runStep = Effect.fn("operations.step")(function* (plan: ActionPlan, step: 
 })
 
 const runSteps = Effect.fnUntraced(function* (plan: ActionPlan, written: Written) {
-  const runtimes = yield* RuntimeStore
-  const claimed = written.receipt
-  const { desired, observedMeanwhile } = plan
-  const generation = machineGenerationOf(claimed)
-  const isManual = claimed.initiator !== "system"
-  if (desired !== null) {
-    yield* runtimes.begin(claimed.project, { generation, desired, isManual, observedMeanwhile })
-  }
+  const first = resumeIndex(plan, written.receipt)
   let outcome: StepOutcome = {}
-  for (let index = resumeIndex(plan, claimed); index < plan.steps.length; index++) {
-    written.receipt = yield* begin(plan, written.receipt, index, outcome)
+  for (let index = first; index < plan.steps.length; index++) {
+    written.receipt =
+      index === first
+        ? yield* beginFirst(plan, written.receipt, index)
+        : yield* begin(plan, written.receipt, index, outcome)
     outcome = yield* runStep(plan, plan.steps[index] as Step, written)
   }
   return outcome

@@ -12,7 +12,6 @@ import { GuestSupervisor } from "../guests/GuestSupervisor.ts"
 import { createSandbox } from "../registry/creation.ts"
 import { startSandbox } from "../registry/lifecycle.ts"
 import { Disks } from "../runtimes/Disks.ts"
-import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import {
   firstRecipe,
   machineToBuild,
@@ -45,13 +44,15 @@ const storage: MachineAct = Effect.fnUntraced(function* (operation) {
   return nothingMore
 })
 
-/** The node's registry owes the machine, then the runtime's row names it. */
-const guest: MachineAct = Effect.fnUntraced(function* (operation) {
-  const runtimes = yield* RuntimeStore
+/** The node's registry owes the machine, then the runtime's row names it, unless the claim was lost. */
+const guest: MachineAct = Effect.fnUntraced(function* (operation, recorder) {
   const recipe = yield* machineToBuild(operation)
   yield* createSandbox(requestOf(operation.project, recipe))
   const generation = machineGenerationOf(operation)
-  if (yield* runtimes.saveRecipe(operation.project, { generation, recipe })) return nothingMore
+  const isNamed = yield* recorder.recordMove({}, (store) =>
+    store.saveRecipe(operation.project, { generation, recipe })
+  )
+  if (isNamed) return nothingMore
   return yield* new OperationRefused({
     project: operation.project,
     code: "generation_conflict",
