@@ -27,6 +27,7 @@ import {
 import {
   type ActionPlan,
   fractionBefore,
+  nothingMore,
   OperationPlans,
   type RecordingError,
   resumeIndex,
@@ -125,13 +126,13 @@ const begin = Effect.fnUntraced(function* (
 const beginFirst = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operation, index: number) {
   const runtimes = yield* RuntimeStore
   const { desired, observedMeanwhile } = plan
-  if (desired === null) return yield* begin(plan, claimed, index, {})
+  if (desired === null) return yield* begin(plan, claimed, index, nothingMore)
   const generation = machineGenerationOf(claimed)
   const isManual = claimed.initiator !== "system"
   return yield* runtimes.transaction("operations.begin", (store) =>
     Effect.andThen(
       store.begin(claimed.project, { generation, desired, isManual, observedMeanwhile }),
-      begin(plan, claimed, index, {})
+      begin(plan, claimed, index, nothingMore)
     )
   )
 })
@@ -151,7 +152,7 @@ const runStep = Effect.fn("operations.step")(function* (plan: ActionPlan, step: 
 
 const runSteps = Effect.fnUntraced(function* (plan: ActionPlan, written: Written) {
   const first = resumeIndex(plan, written.receipt)
-  let outcome: StepOutcome = {}
+  let outcome = nothingMore
   for (let index = first; index < plan.steps.length; index++) {
     written.receipt =
       index === first
@@ -179,6 +180,8 @@ const placesOfDefects = (cause: Cause.Cause<unknown>): ReadonlyArray<string> =>
 /** Takes back what the plan can, and ends the operation as failed; what could not be taken back stays on its receipt. */
 const fail = Effect.fnUntraced(function* (plan: ActionPlan, written: Written, outcome: SettleOutcome) {
   if (plan.takeBack !== undefined) {
+    // By a write under the claim: another one may be at work on the very things by now. Source: SP-OPS-06.
+    written.receipt = yield* saveOperation(written.receipt, merged(written.receipt, nothingMore))
     const taken = yield* Effect.exit(plan.takeBack(written.receipt, yield* makeRecorder(written)))
     if (Exit.isSuccess(taken) && taken.value) {
       const { message } = written.receipt
