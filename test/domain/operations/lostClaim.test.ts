@@ -3,18 +3,13 @@ import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { RuntimeLog } from "../../../src/domain/history/RuntimeLog.ts"
-import { admitOperation } from "../../../src/domain/operations/admission.ts"
 import { claimNext } from "../../../src/domain/operations/claims.ts"
 import { executeClaimed } from "../../../src/domain/operations/execution.ts"
 import type { Operation } from "../../../src/domain/operations/Operation.ts"
 import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
 import { type ActionPlan, OperationPlans, type Step } from "../../../src/domain/operations/plan.ts"
-import { supersedeOperation } from "../../../src/domain/operations/supersede.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
-import { StepObserver } from "../../../src/domain/StepObserver.ts"
 import { daemon, fixture, queued, self } from "../../infra/postgres/operationsFixture.ts"
-import { newProject, requestOf, undispatched } from "../removal/fixture.ts"
-import { claim as claimHere, receiptOf } from "./actionCases.ts"
 
 const starting = (run: Step["run"]): ActionPlan => ({
   action: "start",
@@ -94,35 +89,3 @@ layer(fixture, { excludeTestServices: true })("an executor without its claim", (
     })
   )
 })
-
-layer(undispatched, { excludeTestServices: true, timeout: "60 seconds" })(
-  "a provision without its claim",
-  (it) => {
-    it.effect(
-      "SP-OPS-06 a machine that was recorded behind the theft is not named by the runtime's row",
-      () =>
-        Effect.gen(function* () {
-          const { caller, project } = yield* newProject
-          yield* admitOperation(caller, requestOf(project, "provision"))
-          const operation = yield* claimHere
-          const takeBack = Effect.gen(function* () {
-            assert.isTrue(yield* (yield* OperationStore).requeueIfClaimedBy(operation))
-            yield* supersedeOperation(caller, { id: operation.id, project })
-          })
-          const context = yield* Effect.context<Effect.Services<typeof takeBack>>()
-          const thief = {
-            before: () => Effect.void,
-            after: (program: string, step: string) =>
-              program === "registry.createSandbox" && step === "admit"
-                ? // An observer cannot fail.
-                  takeBack.pipe(Effect.provide(context), Effect.orDie)
-                : Effect.void
-          }
-          yield* executeClaimed(operation).pipe(Effect.provideService(StepObserver, thief))
-          assert.strictEqual((yield* receiptOf(operation.id)).state, "superseded")
-          const runtime = Option.getOrThrow(yield* (yield* RuntimeStore).runtime(project))
-          assert.deepInclude({ ...runtime }, { recipe: null, sandbox: null })
-        })
-    )
-  }
-)
