@@ -4,12 +4,17 @@ import { join } from "node:path"
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import { admitOperation } from "../../../src/domain/operations/admission.ts"
+import { executeClaimed } from "../../../src/domain/operations/execution.ts"
+import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
+import { supersedeOperation } from "../../../src/domain/operations/supersede.ts"
+import { StepObserver } from "../../../src/domain/StepObserver.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { Disks } from "../../../src/domain/runtimes/Disks.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { failNext, type ScriptedCall } from "../../../src/infra/guests/scriptedState.ts"
 import { newProject, requestOf, type Scene, Scripted, undispatched } from "../removal/fixture.ts"
-import { carryOut } from "./actionCases.ts"
+import { carryOut, claim, receiptOf } from "./actionCases.ts"
 
 const provision = ({ project }: Scene) => requestOf(project, "provision")
 
@@ -74,6 +79,33 @@ layer(undispatched, { excludeTestServices: true, timeout: "60 seconds" })(
             const proved = next.absences.filter((told) => told.startsWith(`${receipt.newRecipe!.sandbox} `))
             assert.lengthOf(proved, 1)
           }
+        })
+    )
+
+    it.effect(
+      "SP-OPS-03 what was taken back before any row named it makes way for the next provision too",
+      () =>
+        Effect.gen(function* () {
+          const scene = yield* newProject
+          const { caller, project } = scene
+          yield* admitOperation(caller, provision(scene))
+          const claimed = yield* claim
+          const cut = {
+            before: () => Effect.void,
+            after: (program: string, step: string) =>
+              program === "registry.createSandbox" && step === "admit" ? Effect.interrupt : Effect.void
+          }
+          yield* Effect.exit(Effect.provideService(executeClaimed(claimed), StepObserver, cut))
+          assert.isTrue(yield* (yield* OperationStore).requeueIfClaimedBy(claimed))
+          yield* supersedeOperation(caller, { id: claimed.id, project })
+          const givenUp = yield* receiptOf(claimed.id)
+          assert.deepStrictEqual((yield* carried(scene)).records, [givenUp.newRecipe?.sandbox])
+          const last = yield* carryOut(scene, provision(scene))
+          const { sandbox } = last.newRecipe!
+          assert.deepStrictEqual(yield* carried(scene), { records: [sandbox], alive: [sandbox] })
+          const { absences, owed } = yield* receiptOf(claimed.id)
+          assert.deepStrictEqual(owed, [])
+          assert.isTrue(absences[0]?.startsWith(`${givenUp.newRecipe?.sandbox} `))
         })
     )
 
