@@ -5,6 +5,7 @@ import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import * as PubSub from "effect/PubSub"
 import { NodeId, ProcessIdentity } from "../../../src/domain/Identity.ts"
 import { claimNext, releaseClaim } from "../../../src/domain/operations/claims.ts"
 import { executeClaimed } from "../../../src/domain/operations/execution.ts"
@@ -17,6 +18,7 @@ import { Processes } from "../../../src/domain/Processes.ts"
 import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { describeProjectRemoval } from "../../../src/domain/removal/inspection.ts"
 import { removeProject } from "../../../src/domain/removal/removal.ts"
+import { RuntimeObserved } from "../../../src/domain/runtimes/Runtime.ts"
 import { StepObserver } from "../../../src/domain/StepObserver.ts"
 import { Clone } from "../../support/clone.ts"
 import { waitFor } from "../../support/waiting.ts"
@@ -184,6 +186,46 @@ layer(undispatched, { excludeTestServices: true, timeout: "60 seconds" })(
           }
         })
     )
+
+    it.effect("SP-DEL-09 its progress goes out step by step, to its end, as what the system does", () =>
+      Effect.gen(function* () {
+        const scene = yield* provisioned
+        yield* closed(scene)
+        const watcher = yield* (yield* OperationEvents).subscribe
+        yield* carriedOut(scene)
+        const told = yield* PubSub.takeUpTo(watcher, 100)
+        const [deletion] = yield* deletionsOf(scene)
+        assert.isTrue(told.every(({ operation }) => operation === deletion?.id))
+        assert.deepStrictEqual(
+          [...new Set(told.map(({ action, state, step }) => [action, state, step].join(" ")))],
+          [
+            "delete claimed ",
+            ...["stop", "guests", "storage", "records"].map((step) => `delete claimed ${step}`),
+            "delete succeeded records"
+          ]
+        )
+        assert.deepInclude({ ...deletion }, { initiator: "system", account: null })
+      }).pipe(Effect.scoped)
+    )
+
+    for (const observed of RuntimeObserved.literals) {
+      it.effect(`FC-08 a deletion is accepted from the state ${observed}, whatever was wanted`, () =>
+        Effect.gen(function* () {
+          for (const desired of ["running", "stopped", "deleted"]) {
+            const scene = yield* provisioned
+            yield* (yield* Clone).admin(
+              "update plugin_sandbox.runtimes set observed = $2, desired = $3 where project_id = $1::bigint",
+              [BigInt(scene.project), observed, desired]
+            )
+            yield* closed(scene)
+            const [removed] = yield* carriedOut(scene)
+            assert.lengthOf(removed!.proofs, 1)
+            assert.isFalse(existsSync(scene.machine.disks[0]!))
+            assert.isFalse((yield* (yield* Registry).inventory).has(scene.machine.sandbox))
+          }
+        })
+      )
+    }
 
     it.effect("SP-DEL-08 eight callers at once enqueue one deletion and get one answer", () =>
       Effect.gen(function* () {
