@@ -58,6 +58,9 @@ describe("tidy", () => {
     it(`${claim}`, () => assert.strictEqual(offencesOf(check), ""))
   }
 
+  it("BX-02 a proof of absence is made where the observation is, and nowhere else", () =>
+    assert.strictEqual(offencesOf(guarantees.proofsAreObserved), ""))
+
   it("BX-05 every promise names a bound and the test that proves it", () =>
     assert.strictEqual(offencesOf(guarantees.promisesAreProved), ""))
 })

@@ -123,7 +123,7 @@ const ports = ({
       claimed: () => orAway([]),
       enqueue: admission ?? (() => Effect.fail(away))
     }),
-    Layer.mock(RuntimeStore)({ process: self, page: () => orAway([]) }),
+    Layer.mock(RuntimeStore)({ process: self, idlePage: () => orAway([]) }),
     Layer.mock(AutoRecoveryStore)({
       watched: () => orAway(admission === undefined ? [] : due),
       count: () => Effect.void

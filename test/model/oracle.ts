@@ -27,6 +27,8 @@ export interface OracleOperation {
   /** Machines of its recipes that are not proved gone, the newest last. */
   owed: ReadonlyArray<OracleMachine>
   newGeneration: number | null
+  /** Sandbox of its new recipe. */
+  made: string | null
 }
 
 export interface OracleRuntime {
@@ -93,9 +95,8 @@ export class Oracle {
     if (asked.expected !== null && asked.expected !== runtime.generation) return "GenerationConflict"
     const live = this.live(asked.project)
     if (live !== undefined && !this.givesWay(live, asked)) return "OperationInProgress"
-    const isWhole = runtime.machine !== null && ["running", "stopped"].includes(runtime.observed)
     if (asked.action !== "provision" && runtime.machine === null) return "RuntimeNotProvisioned"
-    if (asked.action === "provision" && isWhole) return "RuntimeAlreadyProvisioned"
+    if (asked.action === "provision" && this.isWhole(runtime)) return "RuntimeAlreadyProvisioned"
     if (live !== undefined) live.state = "superseded"
     project.runtime = runtime
     this.operations.push({
@@ -110,7 +111,8 @@ export class Oracle {
       claims: 0,
       node: this.nodeOf(project),
       owed: [],
-      newGeneration: null
+      newGeneration: null,
+      made: null
     })
     return "admitted"
   }
@@ -125,10 +127,18 @@ export class Oracle {
     if (receipt.generation !== generation && receipt.newGeneration !== generation) return "GenerationConflict"
     const live = this.live(asked.project)
     if (live !== undefined && !this.givesWay(live, asked)) return "OperationInProgress"
+    if (receipt.action === "provision" && this.isWhole(project.runtime)) {
+      // What another request has provisioned meanwhile is not put away by one that failed before.
+      if (project.runtime.machine?.sandbox !== receipt.made) return "RuntimeAlreadyProvisioned"
+    }
     if (live !== undefined) live.state = "superseded"
     receipt.state = "queued"
     receipt.node = this.nodeOf(project)
     return "rearmed"
+  }
+
+  private isWhole({ machine, observed }: OracleRuntime): boolean {
+    return machine !== null && ["running", "stopped"].includes(observed)
   }
 
   private givesWay(live: OracleOperation, { action, initiator }: Asked): boolean {
@@ -167,6 +177,7 @@ export class Oracle {
     if (!this.isHeld(each, held)) return "ClaimLost"
     const project = this.project(each.project)
     each.newGeneration = machine.generation
+    each.made = machine.sandbox
     each.owed = [machine]
     if (project.runtime !== null && project.runtime.generation === each.generation) {
       project.runtime.machine = machine
@@ -184,6 +195,7 @@ export class Oracle {
     // The row holds the next one: only the old one has no other place.
     each.owed = [runtime.machine]
     each.newGeneration = next.generation
+    each.made = next.sandbox
     runtime.generation = next.generation
     runtime.machine = next
     return "saved"

@@ -209,5 +209,21 @@ export const breachesOfContent: ReadonlyArray<Breach> = [
     guarantees.promisesAreProved,
     { "docs/guarantees.md": "# Promises\n" },
     "docs/guarantees.md: promises nothing"
+  ],
+  [
+    "a proof that nobody observed",
+    guarantees.proofsAreObserved,
+    {
+      "src/infra/guests/start.ts": "/** Says what it is for. */\nexport const gone = new AbsenceProof({})\n"
+    },
+    "src/infra/guests/start.ts:2: makes a proof of absence"
+  ],
+  [
+    "a proof that is made without its constructor",
+    guarantees.proofsAreObserved,
+    {
+      "src/infra/guests/start.ts": "/** Says what it is for. */\nexport const gone = AbsenceProof.make({})\n"
+    },
+    "src/infra/guests/start.ts:2: makes a proof of absence"
   ]
 ]

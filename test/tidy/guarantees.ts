@@ -1,5 +1,8 @@
-/** The page of promises keeps its word: each row names a bound that exists and tests that name their rule. Source: BX-05. */
-import type { Check, Offence, Tree } from "./tree.ts"
+/**
+ * What the product promises as a whole. The page of promises keeps its word: each row names a bound that exists and tests
+ * that name their rule; and proofs of absence are made in one place. Source: BX-02, BX-05.
+ */
+import { type Check, dottedName, isProduct, type Offence, type Tree, walk } from "./tree.ts"
 
 const page = "docs/guarantees.md"
 const boundsFile = "src/domain/Bounds.ts"
@@ -50,3 +53,23 @@ export const promisesAreProved: Check = (tree) => {
     return found.map((what) => ({ rule, file: `${page}:${line}`, what }))
   })
 }
+
+const placeOfProofs = "src/domain/guests/absence.ts"
+
+/** Whoever could make a proof without an observation could give back what is still there. */
+export const proofsAreObserved: Check = (tree) =>
+  tree.sources
+    .filter((file) => isProduct(file) && file.path !== placeOfProofs)
+    .flatMap((file) => {
+      const offences: Array<Offence> = []
+      walk(file.program, (node) => {
+        const called = node.type === "NewExpression" || node.type === "CallExpression"
+        if (!called || !/^AbsenceProof(\.|$)/.test(dottedName(node["callee"]) ?? "")) return
+        offences.push({
+          rule: `proofs are made in ${placeOfProofs} alone`,
+          file: `${file.path}:${file.lineOf(node.start)}`,
+          what: "makes a proof of absence"
+        })
+      })
+      return offences
+    })

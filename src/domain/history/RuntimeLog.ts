@@ -16,6 +16,18 @@ export interface LogLine {
   readonly line: string
 }
 
+/** The claim under which an executor writes: its operation's row, its process, and how often it was claimed by then. */
+export interface LogClaim {
+  readonly rowId: number
+  readonly claimedBy: string | null
+  readonly claimSequence: number
+}
+
+export interface LogEntry {
+  readonly operation: OperationId | null
+  readonly lines: ReadonlyArray<string>
+}
+
 /** One line as it is stored: control characters become spaces, and what is too long is cut and says so. */
 export const storedLine = (line: string): string => {
   const plain = Array.from(line, (character) => (isControl(character) ? " " : character))
@@ -35,8 +47,14 @@ export class RuntimeLog extends Context.Service<
     /** Appends lines in their order and keeps the newest `runtimeLogRowsMax` rows of the Project. */
     readonly append: (
       project: ProjectId,
-      entry: { readonly operation: OperationId | null; readonly lines: ReadonlyArray<string> }
+      entry: LogEntry
     ) => Effect.Effect<void, StorageFailure | TransactionEnded>
+    /** The same where the claim is still held; false where it is not, and then nothing is written. Source: SP-OPS-06. */
+    readonly appendIfHeld: (
+      project: ProjectId,
+      entry: LogEntry,
+      claim: LogClaim
+    ) => Effect.Effect<boolean, StorageFailure | TransactionEnded>
     /** The newest rows, oldest of them first. */
     readonly newest: (
       project: ProjectId,

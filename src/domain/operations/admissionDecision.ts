@@ -59,6 +59,13 @@ const supersedes = (live: Operation, request: OperationRequest, initiator: Initi
 const ownsGeneration = (receipt: Operation, generation: Generation): boolean =>
   receipt.generation === generation || receipt.newRecipe?.generation === generation
 
+const isWhole = (runtime: Runtime): boolean =>
+  runtime.recipe !== null && (runtime.observed === "running" || runtime.observed === "stopped")
+
+/** Another request has given the Project a machine since this one failed: it would take its place. */
+const isProvisionedAnew = (receipt: Operation, runtime: Runtime): boolean =>
+  receipt.action === "provision" && isWhole(runtime) && receipt.newRecipe?.sandbox !== runtime.sandbox
+
 const behindLive = (
   state: AdmissionState,
   request: OperationRequest,
@@ -92,21 +99,21 @@ const onReceipt = (
   if (Option.isNone(state.runtime)) {
     return Admission.Refuse({ refusal: new RuntimeNotProvisioned({ project, action: request.action }) })
   }
-  const actual = state.runtime.value.generation
-  if (!ownsGeneration(receipt, actual)) {
+  const runtime = state.runtime.value
+  if (!ownsGeneration(receipt, runtime.generation)) {
+    const { generation: actual } = runtime
     return Admission.Refuse({
       refusal: new GenerationConflict({ project, expected: receipt.generation, actual })
     })
   }
   return behindLive(state, request, initiator, (superseded) =>
-    Admission.Rearm({ operation: receipt, supersedes: superseded })
+    isProvisionedAnew(receipt, runtime)
+      ? Admission.Refuse({ refusal: new RuntimeAlreadyProvisioned({ project }) })
+      : Admission.Rearm({ operation: receipt, supersedes: superseded })
   )
 }
 
 const lacksMachine = (runtime: Runtime): boolean => runtime.recipe === null || runtime.observed === "deleted"
-
-const isWhole = (runtime: Runtime): boolean =>
-  runtime.recipe !== null && (runtime.observed === "running" || runtime.observed === "stopped")
 
 /**
  * Decides what becomes of a request. Order: receipt of the key, missing runtime, generation, live operation, state of

@@ -17,10 +17,17 @@ import { StepObserver } from "../StepObserver.ts"
 import { machineGenerationOf, type Operation } from "./Operation.ts"
 import { saveOperation } from "./claims.ts"
 import type { OperationEvents } from "./OperationEvents.ts"
-import { type HeldClaim, type OperationRows, OperationStore, type SettleOutcome } from "./OperationStore.ts"
+import {
+  ClaimLost,
+  type HeldClaim,
+  type OperationRows,
+  OperationStore,
+  type SettleOutcome
+} from "./OperationStore.ts"
 import {
   type ActionPlan,
   fractionBefore,
+  nothingMore,
   OperationPlans,
   type RecordingError,
   resumeIndex,
@@ -76,7 +83,11 @@ const makeRecorder = Effect.fnUntraced(function* (written: Written) {
           Effect.map(Option.isSome),
           Effect.provideContext(context)
         ),
-    log: (line) => log.append(project, { operation: id, lines: [line] })
+    log: Effect.fnUntraced(function* (line: string) {
+      const { claimSequence } = written.receipt
+      if (yield* log.appendIfHeld(project, { operation: id, lines: [line] }, written.receipt)) return
+      return yield* new ClaimLost({ operation: id, project, claimSequence })
+    })
   }
   return recorder
 })
@@ -108,6 +119,24 @@ const begin = Effect.fnUntraced(function* (
   })
 })
 
+/**
+ * The runtime's row says what is under way together with the first step: a claim that was lost by now changes neither,
+ * and no row is left as if somebody was at work. Source: SP-OPS-06.
+ */
+const beginFirst = Effect.fnUntraced(function* (plan: ActionPlan, claimed: Operation, index: number) {
+  const runtimes = yield* RuntimeStore
+  const { desired, observedMeanwhile } = plan
+  if (desired === null) return yield* begin(plan, claimed, index, nothingMore)
+  const generation = machineGenerationOf(claimed)
+  const isManual = claimed.initiator !== "system"
+  return yield* runtimes.transaction("operations.begin", (store) =>
+    Effect.andThen(
+      store.begin(claimed.project, { generation, desired, isManual, observedMeanwhile }),
+      begin(plan, claimed, index, nothingMore)
+    )
+  )
+})
+
 const runStep = Effect.fn("operations.step")(function* (plan: ActionPlan, step: Step, written: Written) {
   const observer = yield* StepObserver
   yield* Effect.annotateCurrentSpan({
@@ -122,17 +151,13 @@ const runStep = Effect.fn("operations.step")(function* (plan: ActionPlan, step: 
 })
 
 const runSteps = Effect.fnUntraced(function* (plan: ActionPlan, written: Written) {
-  const runtimes = yield* RuntimeStore
-  const claimed = written.receipt
-  const { desired, observedMeanwhile } = plan
-  const generation = machineGenerationOf(claimed)
-  const isManual = claimed.initiator !== "system"
-  if (desired !== null) {
-    yield* runtimes.begin(claimed.project, { generation, desired, isManual, observedMeanwhile })
-  }
-  let outcome: StepOutcome = {}
-  for (let index = resumeIndex(plan, claimed); index < plan.steps.length; index++) {
-    written.receipt = yield* begin(plan, written.receipt, index, outcome)
+  const first = resumeIndex(plan, written.receipt)
+  let outcome = nothingMore
+  for (let index = first; index < plan.steps.length; index++) {
+    written.receipt =
+      index === first
+        ? yield* beginFirst(plan, written.receipt, index)
+        : yield* begin(plan, written.receipt, index, outcome)
     outcome = yield* runStep(plan, plan.steps[index] as Step, written)
   }
   return outcome
@@ -155,6 +180,8 @@ const placesOfDefects = (cause: Cause.Cause<unknown>): ReadonlyArray<string> =>
 /** Takes back what the plan can, and ends the operation as failed; what could not be taken back stays on its receipt. */
 const fail = Effect.fnUntraced(function* (plan: ActionPlan, written: Written, outcome: SettleOutcome) {
   if (plan.takeBack !== undefined) {
+    // By a write under the claim: another one may be at work on the very things by now. Source: SP-OPS-06.
+    written.receipt = yield* saveOperation(written.receipt, merged(written.receipt, nothingMore))
     const taken = yield* Effect.exit(plan.takeBack(written.receipt, yield* makeRecorder(written)))
     if (Exit.isSuccess(taken) && taken.value) {
       const { message } = written.receipt

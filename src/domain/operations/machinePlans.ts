@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import type { MachineServices, MachineSteps, MachineTakeBack } from "./machineServices.ts"
 import { type ActionPlan, bindSteps, bindTakeBack } from "./plan.ts"
+import { provisionSteps } from "./provisionSteps.ts"
 import { rebuildSteps, recoverSteps, restartSteps } from "./replaceSteps.ts"
 import { restoreSteps, takeBackRestore } from "./restoreSteps.ts"
 import { snapshotSteps, takeBackSnapshot } from "./snapshotSteps.ts"
@@ -37,7 +38,7 @@ type Unbound = Omit<ActionPlan, "steps" | "settledByLastStep" | "takeBack"> & {
 }
 
 const unbound: ReadonlyArray<Unbound> = [
-  { action: "provision", ...starting, steps: startSteps },
+  { action: "provision", ...starting, steps: provisionSteps },
   { action: "start", ...starting, steps: startSteps },
   { action: "stop", ...stopping, steps: stopSteps },
   { action: "restart", ...starting, steps: restartSteps },

@@ -22,10 +22,15 @@ import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import type { Operation } from "./Operation.ts"
 import { OperationRefused } from "./OperationRefused.ts"
 
-/** The machine that the runtime's row names now. */
+/** The machine that the runtime's row names now, or null. */
+export const namedMachine = Effect.fnUntraced(function* ({ project }: Pick<Operation, "project">) {
+  const runtime = yield* (yield* RuntimeStore).runtime(project)
+  return runtime._tag === "Some" ? runtime.value.recipe : null
+})
+
+/** The same where there has to be one. */
 export const presentMachine = Effect.fnUntraced(function* (operation: Operation) {
-  const runtime = yield* (yield* RuntimeStore).runtime(operation.project)
-  const recipe = runtime._tag === "Some" ? runtime.value.recipe : null
+  const recipe = yield* namedMachine(operation)
   if (recipe !== null) return recipe
   return yield* new OperationRefused({
     project: operation.project,
@@ -57,11 +62,22 @@ const mebibyteBytes = 1024 ** 2
 
 const supervisorOf = (name: string) => Schema.decodeUnknownSync(MachineRecipe.fields.supervisor)(name)
 
-/** A fresh recipe for what `provision` was asked, with a disk of its own unless it adopts one. */
-export const firstRecipe = Effect.fnUntraced(function* (operation: Operation) {
+/** Where a provisioned machine works: in the directory that it adopts, where the one before it did, or on a new disk. */
+const workspaceFor = Effect.fnUntraced(function* (operation: Operation, old: MachineRecipe | null) {
+  const { uuid } = yield* Identifiers
+  const { adoptDisk } = operation.parameters
+  if (adoptDisk !== undefined) return { disks: [], adoptedDisk: adoptDisk }
+  if (old === null) return { disks: [(yield* Disks).pathOf(operation.project, yield* uuid)] }
+  return { disks: old.disks, ...(old.adoptedDisk === undefined ? {} : { adoptedDisk: old.adoptedDisk }) }
+})
+
+/** A fresh recipe for what `provision` was asked; the next generation where it takes another machine's place. */
+export const provisionedRecipe = Effect.fnUntraced(function* (
+  operation: Operation,
+  old: MachineRecipe | null
+) {
   const { uuid } = yield* Identifiers
   const registry = yield* Registry
-  const disks = yield* Disks
   const asked = operation.parameters
   return new MachineRecipe({
     supervisor: supervisorOf(asked.supervisor ?? "auto"),
@@ -71,10 +87,8 @@ export const firstRecipe = Effect.fnUntraced(function* (operation: Operation) {
     processesMax: asked.processesMax ?? runtimeProcessesDefault,
     node: registry.node,
     sandbox: SandboxId.make(`sb-${yield* uuid}`),
-    generation: operation.generation,
-    ...(asked.adoptDisk === undefined
-      ? { disks: [disks.pathOf(operation.project, yield* uuid)] }
-      : { disks: [], adoptedDisk: asked.adoptDisk })
+    generation: old === null ? operation.generation : Generation.make(old.generation + 1),
+    ...(yield* workspaceFor(operation, old))
   })
 })
 

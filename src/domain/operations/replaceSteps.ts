@@ -10,6 +10,8 @@ import { GuestSupervisor } from "../guests/GuestSupervisor.ts"
 import { finalizeProvenGone } from "../leases/settlement.ts"
 import { type DeletionWish, deleteSandbox } from "../registry/removal.ts"
 import { Registry } from "../registry/Registry.ts"
+import type { Identifiers } from "../Identifiers.ts"
+import type { Disks } from "../runtimes/Disks.ts"
 import type { MachineRecipe } from "../runtimes/Runtime.ts"
 import { nextRecipe, presentMachine, requireBuildable, requireCarriedHere } from "./machineRecipes.ts"
 import type { MachineAct, MachineSteps } from "./machineServices.ts"
@@ -19,6 +21,11 @@ import { nothingMore, type StepRecorder } from "./plan.ts"
 import { recordMachineAbsent } from "./settlement.ts"
 import { startSteps } from "./startSteps.ts"
 import { endGuest, quiesce, stopSteps } from "./stopSteps.ts"
+
+type MakeRecipe = (
+  operation: Operation,
+  old: MachineRecipe
+) => Effect.Effect<MachineRecipe, never, Identifiers | Registry | Disks>
 
 /**
  * Deletes the machine and answers the proof of its absence, having noted it on receipts and leases; none where the
@@ -41,13 +48,22 @@ export const deleteMachine = Effect.fnUntraced(function* (
 })
 
 /** The old machine goes, with proof, and the next one takes its place in the runtime's row. */
-const replace = Effect.fnUntraced(function* (
+export const replace = Effect.fnUntraced(function* (
   operation: Operation,
   recorder: StepRecorder,
-  { old, wish }: { readonly old: MachineRecipe; readonly wish: DeletionWish }
+  {
+    makeNext = nextRecipe,
+    old,
+    wish
+  }: {
+    readonly old: MachineRecipe
+    readonly wish: DeletionWish
+    /** How the next one is made, unless the receipt has it already; its generation is the one after the old one's. */
+    readonly makeNext?: MakeRecipe
+  }
 ) {
   const { project } = operation
-  const next = operation.newRecipe ?? (yield* nextRecipe(operation, old))
+  const next = operation.newRecipe ?? (yield* makeNext(operation, old))
   yield* requireBuildable(operation, next)
   if (operation.newRecipe === null) {
     yield* recorder.record({ oldRecipe: old, newRecipe: next, flags: ["creating"] })

@@ -17,7 +17,6 @@ import { startSandbox } from "../registry/lifecycle.ts"
 import { Registry } from "../registry/Registry.ts"
 import { Disks } from "../runtimes/Disks.ts"
 import { MachineRecipe } from "../runtimes/Runtime.ts"
-import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import { SnapshotRows } from "../runtimes/SnapshotRows.ts"
 import { WorkspaceCopies } from "../runtimes/WorkspaceCopies.ts"
 import {
@@ -89,11 +88,13 @@ const stop: MachineAct = Effect.fnUntraced(function* (operation, recorder) {
   const old = yield* presentMachine(operation)
   yield* requireCarriedHere(operation, old)
   yield* endGuest(old)
-  yield* (yield* RuntimeStore).observe(operation.project, {
-    generation: old.generation,
-    observed: "stopped",
-    reason: "its workspace is being restored"
-  })
+  yield* recorder.recordMove({ flags: ["stopped"] }, (store) =>
+    store.observe(operation.project, {
+      generation: old.generation,
+      observed: "stopped",
+      reason: "its workspace is being restored"
+    })
+  )
   yield* recorder.log(`${old.sandbox} is stopped`)
   return { flags: ["stopped"] }
 })

@@ -12,28 +12,24 @@ import { GuestSupervisor } from "../guests/GuestSupervisor.ts"
 import { createSandbox } from "../registry/creation.ts"
 import { startSandbox } from "../registry/lifecycle.ts"
 import { Disks } from "../runtimes/Disks.ts"
-import { RuntimeStore } from "../runtimes/RuntimeStore.ts"
 import {
-  firstRecipe,
   machineToBuild,
+  namedMachine,
   requestOf,
   requireBuildable,
   requireCarriedHere
 } from "./machineRecipes.ts"
 import type { MachineAct, MachineSteps } from "./machineServices.ts"
-import { machineGenerationOf } from "./Operation.ts"
+import { machineGenerationOf, type Operation } from "./Operation.ts"
 import { OperationRefused } from "./OperationRefused.ts"
 import { nothingMore } from "./plan.ts"
 
-/** The recipe is durable, marked as being made, before anything of it exists. Source: BX-01. */
-const image: MachineAct = Effect.fnUntraced(function* (operation, recorder) {
-  const isFirst = operation.action === "provision" && operation.newRecipe === null
-  const recipe = isFirst ? yield* firstRecipe(operation) : yield* machineToBuild(operation)
+/** Whether the machine can be built here is seen before anything is done for it. */
+const image: MachineAct = Effect.fnUntraced(function* (operation) {
+  const recipe = yield* machineToBuild(operation)
   yield* requireCarriedHere(operation, recipe)
   yield* requireBuildable(operation, recipe)
-  if (!isFirst) return nothingMore
-  yield* recorder.record({ newRecipe: recipe, flags: ["creating"] })
-  return { newRecipe: recipe }
+  return nothingMore
 })
 
 /** A machine without a disk of its own may still get snapshots, which lie below the Project's root. */
@@ -45,18 +41,32 @@ const storage: MachineAct = Effect.fnUntraced(function* (operation) {
   return nothingMore
 })
 
-/** The node's registry owes the machine, then the runtime's row names it. */
-const guest: MachineAct = Effect.fnUntraced(function* (operation) {
-  const runtimes = yield* RuntimeStore
-  const recipe = yield* machineToBuild(operation)
-  yield* createSandbox(requestOf(operation.project, recipe))
-  const generation = machineGenerationOf(operation)
-  if (yield* runtimes.saveRecipe(operation.project, { generation, recipe })) return nothingMore
-  return yield* new OperationRefused({
-    project: operation.project,
+const replacedMeanwhile = ({ project }: Operation) =>
+  new OperationRefused({
+    project,
     code: "generation_conflict",
     why: "its machine was replaced meanwhile"
   })
+
+/** A request that failed before may come back when another one has given the Project a machine. */
+const requirePlace = Effect.fnUntraced(function* (operation: Operation) {
+  if (operation.newRecipe === null) return
+  const named = yield* namedMachine(operation)
+  if (named !== null && named.sandbox !== operation.newRecipe.sandbox) {
+    return yield* replacedMeanwhile(operation)
+  }
+})
+
+/** The node's registry owes the machine, then the runtime's row names it, unless the claim was lost. */
+const guest: MachineAct = Effect.fnUntraced(function* (operation, recorder) {
+  const recipe = yield* machineToBuild(operation)
+  yield* requirePlace(operation)
+  yield* createSandbox(requestOf(operation.project, recipe))
+  const generation = machineGenerationOf(operation)
+  const isNamed = yield* recorder.recordMove(nothingMore, (store) =>
+    store.saveRecipe(operation.project, { generation, recipe })
+  )
+  return isNamed ? nothingMore : yield* replacedMeanwhile(operation)
 })
 
 const boot: MachineAct = Effect.fnUntraced(function* (operation, recorder) {

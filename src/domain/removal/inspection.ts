@@ -86,7 +86,10 @@ export const verifyRemoval = Effect.fn("removal.verify")(function* (project: Pro
   const missing = missingCondition(deletion, storageParticipant)
   if (missing !== undefined) return yield* new RemovalNotAdmitted({ project, missing })
   const description = yield* describe(project, { recipes, snapshots })
-  const confirmed = Option.match(deletion, { onNone: () => [], onSome: (record) => record.confirmedPaths })
+  const confirmed = Option.match(deletion, {
+    onNone: (): ReadonlyArray<string> => [],
+    onSome: (record) => record.confirmedPaths
+  })
   const paths = unconfirmedPaths(description, confirmed)
   if (paths.length > 0) return yield* new ConfirmationNeeded({ project, paths })
   return { absences, confirmed, recipes, runtime, snapshots }

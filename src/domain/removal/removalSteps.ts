@@ -97,13 +97,15 @@ const guests: Act = Effect.fnUntraced(function* (operation) {
 
 const storage: Act = Effect.fnUntraced(function* (operation) {
   const disks = yield* Disks
-  const { recipes, snapshots } = yield* verifyRemoval(operation.project)
+  const { confirmed, recipes, snapshots } = yield* verifyRemoval(operation.project)
   for (const recipe of recipes) yield* Effect.forEach(recipe.disks, disks.remove, { discard: true })
   for (const { path, recipe } of snapshots) {
     yield* requireCarriedHere(operation, recipe)
     yield* disks.remove(path)
   }
-  if (recipes.length + snapshots.length > 0) yield* disks.remove(disks.rootOf(operation.project))
+  // A receipt whose machine is proved absent by now is not read again: its disks go with the root that was confirmed.
+  const root = disks.rootOf(operation.project)
+  if (confirmed.includes(root)) yield* disks.remove(root)
   return { flags: ["storage-removed"] }
 })
 

@@ -51,8 +51,14 @@ export interface RuntimeStatements<E> {
       readonly isManual: boolean
     }
   ) => Effect.Effect<boolean, E>
-  /** Records what was seen; false when the machine was replaced meanwhile, and nothing is written. */
-  readonly observe: (project: ProjectId, observation: Observation) => Effect.Effect<boolean, E>
+  /**
+   * Records what was seen; false when the machine was replaced meanwhile, or is not as it was under `refreshEpoch`, if
+   * that is given; then nothing is written.
+   */
+  readonly observe: (
+    project: ProjectId,
+    observation: Observation & { readonly refreshEpoch?: number }
+  ) => Effect.Effect<boolean, E>
   /** Stores the recipe of the present generation with its node and sandbox. False when the generation moved on. */
   readonly saveRecipe: (
     project: ProjectId,
@@ -104,8 +110,11 @@ export class RuntimeStore extends Context.Service<
       readonly id: NodeId
       readonly name: string
     }) => Effect.Effect<void, NodesFull | StorageFailure>
-    /** The runtimes after `after` in the order of their Projects, at most `limit`: the sweep's walk. */
-    readonly page: (walk: {
+    /**
+     * The runtimes after `after` that have neither a queued nor a claimed operation, in the order of their Projects, at
+     * most `limit`: the sweep's walk.
+     */
+    readonly idlePage: (walk: {
       readonly after: number
       readonly limit: number
     }) => Effect.Effect<ReadonlyArray<Runtime>, StorageFailure>

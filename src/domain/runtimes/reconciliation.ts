@@ -39,12 +39,15 @@ export const verdictOf = (record: SandboxRecord | undefined): Verdict | null => 
   }
 }
 
-/** Only settled states are corrected; `starting` and `deleting` belong to the operation that set them. */
-const correctable: ReadonlyArray<RuntimeObserved> = ["running", "stopped", "failed"]
+/** `starting` is one: its operation was taken back half way. `deleting` belongs to a deletion, which goes on. */
+const correctable: ReadonlyArray<RuntimeObserved> = ["running", "stopped", "failed", "starting"]
 
-/** The correction that a runtime's row needs, or null. */
+const neverMade: Verdict = { observed: "failed", reason: "what was to make its machine was taken back" }
+
+/** The correction that the row of a runtime needs that no operation is at, or null. */
 export const correctionOf = (runtime: Runtime, record: SandboxRecord | undefined): Verdict | null => {
-  if (runtime.sandbox === null || !correctable.includes(runtime.observed)) return null
+  if (!correctable.includes(runtime.observed)) return null
+  if (runtime.sandbox === null) return runtime.observed === "starting" ? neverMade : null
   const verdict = verdictOf(record)
   return verdict === null || verdict.observed === runtime.observed ? null : verdict
 }
@@ -67,27 +70,31 @@ const renewWhereDue = Effect.fnUntraced(function* (record: SandboxRecord | undef
   )
 })
 
-/** One pass over the runtimes of this node; answers how many rows were corrected. */
+/**
+ * One pass over the runtimes of this node that no operation is at; answers how many rows were corrected. The node is
+ * asked after the rows were read, and a row that was written since is left as it is: its writer knew more.
+ */
 export const reconcileRuntimes = Effect.fn("runtimes.reconcile")(function* (
   isBusy: (project: Runtime["project"]) => boolean
 ) {
   const runtimes = yield* RuntimeStore
   const registry = yield* Registry
-  const inventory = yield* registry.inventory
   let corrected = 0
   let after = 0
   for (;;) {
-    const page = yield* runtimes.page({ after, limit: reconcilePageRows })
+    const page = yield* runtimes.idlePage({ after, limit: reconcilePageRows })
+    const inventory = yield* registry.inventory
     for (const runtime of page) {
       after = runtime.project
-      if (runtime.recipe?.node !== registry.node || isBusy(runtime.project)) continue
+      const isElsewhere = runtime.recipe !== null && runtime.recipe.node !== registry.node
+      if (isElsewhere || isBusy(runtime.project)) continue
       const sandbox = Option.fromNullishOr(runtime.sandbox)
       const record = Option.getOrUndefined(Option.map(sandbox, (id) => inventory.get(id)))
       yield* renewWhereDue(record)
       const correction = correctionOf(runtime, record)
       if (correction === null) continue
-      const { generation, project } = runtime
-      if (yield* runtimes.observe(project, { generation, ...correction })) corrected += 1
+      const { generation, project, refreshEpoch } = runtime
+      if (yield* runtimes.observe(project, { generation, refreshEpoch, ...correction })) corrected += 1
     }
     if (page.length < reconcilePageRows) return corrected
   }

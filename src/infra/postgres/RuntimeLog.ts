@@ -5,33 +5,53 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { runtimeLogRowsMax } from "../../domain/Bounds.ts"
-import { RuntimeLog, storedLine } from "../../domain/history/RuntimeLog.ts"
-import { OperationId } from "../../domain/Identity.ts"
+import { type LogClaim, type LogEntry, RuntimeLog, storedLine } from "../../domain/history/RuntimeLog.ts"
+import { OperationId, type ProjectId } from "../../domain/Identity.ts"
 import { PluginDb } from "../../domain/persistence/PluginDb.ts"
 import { lockKey } from "./locks.ts"
 import { joinOrOwn } from "./rows.ts"
+
+const appendText = "append_runtime_log($1::bigint, $2::uuid, $3::text[], $4::int, $5::bigint)"
+
+/** The receipt is held first, so that nobody takes the claim between the look and the lines. */
+const appendIfHeldText = `with held as materialized (
+    select from runtime_operations
+      where row_id = $6::bigint and state = 'claimed' and claimed_by = $7::text and claim_sequence = $8::bigint
+      for share)
+  select ${appendText} from held`
+
+const appendParameters = (project: ProjectId, { lines, operation }: LogEntry): ReadonlyArray<unknown> => [
+  project,
+  operation,
+  lines.map(storedLine),
+  runtimeLogRowsMax,
+  lockKey("runtime-log", project)
+]
 
 export const layer: Layer.Layer<RuntimeLog, never, PluginDb> = Layer.effect(
   RuntimeLog,
   Effect.map(PluginDb, (db) => {
     const run = joinOrOwn(db)
     return {
-      append: (project, { operation, lines }) =>
-        lines.length === 0
+      append: (project, entry) =>
+        entry.lines.length === 0
           ? Effect.void
           : Effect.asVoid(
               run({
                 operation: "RuntimeLog.append",
-                text: "select append_runtime_log($1::bigint, $2::uuid, $3::text[], $4::int, $5::bigint)",
-                parameters: [
-                  project,
-                  operation,
-                  lines.map(storedLine),
-                  runtimeLogRowsMax,
-                  lockKey("runtime-log", project)
-                ]
+                text: `select ${appendText}`,
+                parameters: appendParameters(project, entry)
               })
             ),
+      appendIfHeld: (project, entry, { claimedBy, claimSequence, rowId }: LogClaim) =>
+        Effect.map(
+          run({
+            operation: "RuntimeLog.appendIfHeld",
+            text: appendIfHeldText,
+            parameters: [...appendParameters(project, entry), rowId, claimedBy, claimSequence]
+          }),
+          (rows) => rows.length > 0
+        ),
       newest: (project, limit) =>
         Effect.map(
           run({

@@ -41,7 +41,8 @@ const beginText = `update runtimes set desired = $3::text, observed = coalesce($
   ${epochAfter("coalesce($4::text, observed) <> observed")} ${seen}`
 
 const observeText = `update runtimes set observed = $3::text, observed_reason = $4::text,
-  ${epochAfter("observed <> $3::text")} ${seen}`
+  ${epochAfter("observed <> $3::text")} where project_id = $1::bigint and generation = $2::bigint
+    and ($5::bigint is null or refresh_epoch = $5::bigint) returning project_id`
 
 /** The machine is now of its node, and so is what was queued for it before anybody knew. Source: FC-13. */
 const withItsQueue = (moved: string): string => `with moved as (${moved}, node_id), queued as (
@@ -73,8 +74,8 @@ const makeStatements = <E>(run: Run<E>, locking: boolean): RuntimeStatements<E> 
     createIfMissing: (project) => moved("createIfMissing", createText, [project]),
     begin: (project, { generation, desired, isManual, observedMeanwhile }) =>
       moved("begin", beginText, [project, generation, desired, observedMeanwhile, isManual]),
-    observe: (project, { generation, observed, reason }) =>
-      moved("observe", observeText, [project, generation, observed, reason]),
+    observe: (project, { generation, observed, reason, refreshEpoch }) =>
+      moved("observe", observeText, [project, generation, observed, reason, refreshEpoch ?? null]),
     saveRecipe: (project, { generation, recipe }) =>
       moved("saveRecipe", saveRecipeText, [
         project,
@@ -127,11 +128,13 @@ export const layer: Layer.Layer<RuntimeStore, never, PluginDb | Processes> = Lay
               failure.state === tableFullState ? new NodesFull({ node: id, nodesMax }) : failure
             )
           ),
-      page: ({ after, limit }) =>
+      idlePage: ({ after, limit }) =>
         Effect.map(
           db.query({
-            operation: "RuntimeStore.page",
-            text: `select ${runtimeColumns} from runtimes where project_id > $1::bigint order by project_id limit $2::int`,
+            operation: "RuntimeStore.idlePage",
+            text: `select ${runtimeColumns} from runtimes r where project_id > $1::bigint
+              and not exists (select from live_operations l where l.project_id = r.project_id)
+              order by project_id limit $2::int`,
             parameters: [after, limit]
           }),
           (rows) => rows.map(runtimeOf)

@@ -3,6 +3,9 @@ import { assert, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as Result from "effect/Result"
 import { describe, expect } from "vitest"
+import type { AbsenceProof } from "../../../src/domain/guests/AbsenceProof.ts"
+import type { GuestObservation } from "../../../src/domain/guests/GuestSupervisor.ts"
+import type { Registry } from "../../../src/domain/registry/Registry.ts"
 import { proveAbsence } from "../../../src/domain/guests/absence.ts"
 import { decideObservation, SeenGroup, SeenInit } from "../../../src/domain/guests/GuestFacts.ts"
 import { Generation } from "../../../src/domain/Identity.ts"
@@ -15,7 +18,18 @@ const anyGroup = Arbitrary.schema(
   Arbitrary.map((number) => [empty, full, SeenGroup.Missing(), SeenGroup.Replaced()][number % 4] ?? empty)
 )
 
+type Taken<Given, Wanted> = Given extends Wanted ? true : false
+type GivenBackFor = Parameters<Registry["Service"]["remove"]>[0]
+/** Everything that can be read of a proof, put together by somebody who has observed nothing. */
+type Forged = Pick<AbsenceProof, "sandbox" | "generation" | "evidence" | "observedAtMillis" | "exit">
+const forged: Taken<Forged, GivenBackFor> = false
+const observed: Taken<GuestObservation, GivenBackFor> = false
+const proofs: readonly [Taken<AbsenceProof, GivenBackFor>, Taken<GivenBackFor, AbsenceProof>] = [true, true]
+
 describe("the proof of absence", () => {
+  it("BX-02 a reservation is given back for a proof, and for nothing that looks like one", () => {
+    assert.deepStrictEqual([forged, observed, ...proofs], [false, false, true, true])
+  })
   it.prop(
     "BX-02 in the same boot there is none while a cgroup is not the recorded one, is populated, or init is not gone",
     { first: anyGroup, second: anyGroup, number: Arbitrary.schema(Generation) },

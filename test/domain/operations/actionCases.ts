@@ -17,7 +17,7 @@ import { Disks } from "../../../src/domain/runtimes/Disks.ts"
 import type { Runtime } from "../../../src/domain/runtimes/Runtime.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { SnapshotRows } from "../../../src/domain/runtimes/SnapshotRows.ts"
-import { endByItself } from "../../../src/infra/guests/scriptedState.ts"
+import { endByItself, failNext } from "../../../src/infra/guests/scriptedState.ts"
 import { newProject, requestOf, type Scene, Scripted } from "../removal/fixture.ts"
 
 const runtimeOf = ({ project }: Scene) =>
@@ -114,6 +114,19 @@ export const cases: ReadonlyArray<Case> = [
     begin: newProject,
     leaves: "running",
     isReplaced: false,
+    isRestarted: true
+  },
+  {
+    name: "provision in the place of a machine that did not come up",
+    action: "provision",
+    begin: Effect.tap(newProject, (scene) =>
+      Effect.gen(function* () {
+        failNext((yield* Scripted).guests, "execute")
+        assert.strictEqual((yield* carryOut(scene, requestOf(scene.project, "provision"))).state, "failed")
+      })
+    ),
+    leaves: "running",
+    isReplaced: true,
     isRestarted: true
   },
   {

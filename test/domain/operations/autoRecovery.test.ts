@@ -2,6 +2,7 @@
 import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import { reconcilePageRows } from "../../../src/domain/Bounds.ts"
 import { admitOperation } from "../../../src/domain/operations/admission.ts"
 import { claimNext } from "../../../src/domain/operations/claims.ts"
 import { executeClaimed } from "../../../src/domain/operations/execution.ts"
@@ -229,6 +230,36 @@ describe("operations/autoRecovery", () => {
           assert.deepStrictEqual(yield* recoveriesOf(scene), ["system queued"])
           yield* work
         })
+    )
+
+    it.effect("a machine behind more others than a page of the sweep holds is seen and recovered too", () =>
+      Effect.gen(function* () {
+        const { current } = yield* Processes
+        const first = yield* provisioned
+        const { recipe } = yield* runtimeOf(first)
+        // Their own operations are at them, as far as anybody can say: the sweep has nothing to do there.
+        yield* (yield* Clone).admin(
+          `with projects as (
+            insert into core.projects (tenant_id, name)
+              select tenant_id, 'other-' || n from core.projects, generate_series(1, $2::int) n where id = $1::bigint
+              returning id)
+          insert into plugin_sandbox.runtimes (project_id, node_id, sandbox_id, recipe, desired, observed)
+            select id, $3::uuid, $4, $5::text::jsonb, 'running', 'deleting' from projects`,
+          [
+            BigInt(first.project),
+            reconcilePageRows,
+            current.node,
+            recipe!.sandbox,
+            JSON.stringify({ ...recipe })
+          ]
+        )
+        const last = yield* provisioned
+        yield* endGuest(last)
+        yield* sweep
+        yield* work
+        assert.deepStrictEqual(yield* recoveriesOf(last), ["system succeeded"])
+        assert.strictEqual((yield* runtimeOf(last)).observed, "running")
+      })
     )
 
     it.effect("SP-ADM-01 nothing is recovered of a Project that is being deleted", () =>

@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { randomUUID } from "node:crypto"
+import { recoveryPageRowsMax } from "../../../src/domain/Bounds.ts"
 import { NodeId, type ProcessIdentity } from "../../../src/domain/Identity.ts"
 import { claimNext, saveOperation } from "../../../src/domain/operations/claims.ts"
 import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
@@ -16,6 +17,7 @@ import {
   provisioned,
   receipt,
   recipeOf,
+  rows,
   self,
   stores,
   value
@@ -35,6 +37,27 @@ const stateOf = (row: number) =>
   value("select state from runtime_operations where row_id = $1::bigint", [row])
 
 describe("recoverClaims", () => {
+  layer(fixture, { excludeTestServices: true })("beyond one page", (it) => {
+    it.effect("SP-OPS-02 a dead claim behind more living ones than a page holds is found all the same", () =>
+      Effect.gen(function* () {
+        const alive = daemon(201)
+        const living = recoveryPageRowsMax + 1
+        yield* rows(
+          `with claimed as (
+            insert into runtime_operations (id, project_id, initiator, action, request_key, generation, state, claimed_by)
+              select gen_random_uuid(), 100000 + n, 'user', 'start', 'living', 1, 'claimed', $1::text
+                from generate_series(1, $2::int) n returning project_id, row_id
+          ) insert into live_operations (project_id, row_id) select project_id, row_id from claimed`,
+          [alive.toString(), living]
+        )
+        const { row } = yield* heldBy(daemon(200))
+        const { left, stolen } = yield* recoverClaims().pipe(Effect.provide(machineWith(self, [self, alive])))
+        assert.deepStrictEqual([left, stolen.map(({ rowId }) => rowId)], [living, [row]])
+        assert.strictEqual(yield* stateOf(row), "queued")
+      })
+    )
+  })
+
   layer(fixture, { excludeTestServices: true })((it) => {
     it.effect(
       "SP-OPS-02 claims of dead processes return to the queue, oldest first; live and foreign ones stay",

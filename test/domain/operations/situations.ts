@@ -137,6 +137,22 @@ export const situations: ReadonlyArray<Situation> = [
     asked: provision,
     answer: "rearmed"
   },
+  ...["running", "stopped"].flatMap((observed) =>
+    [undefined, 1].map((newGeneration) => ({
+      name: `a failed provision again, which made ${newGeneration ?? "nothing"}, and another's machine is ${observed}`,
+      given: [
+        machine(observed),
+        row({
+          action: "provision",
+          state: "failed",
+          parameters: provision.parameters ?? {},
+          ...(newGeneration === undefined ? {} : { newGeneration })
+        })
+      ],
+      asked: provision,
+      answer: "runtime_already_provisioned"
+    }))
+  ),
   {
     name: "a failed provision whose runtime is gone",
     given: [row({ action: "provision", state: "failed", parameters: provision.parameters ?? {} })],

@@ -115,6 +115,19 @@ describe("operations, taking back", () => {
         )
         assert.strictEqual((yield* reread(lost)).state, "claimed")
         assert.strictEqual(taken, 0)
+        // The step itself fails, or dies, and does not know that another one is at work on the same by then.
+        for (const end of [Effect.fail(refused(lost, "it failed")), Effect.die(new Error("a defect"))]) {
+          const late = yield* claim
+          yield* carriedOut(
+            late,
+            plan(takeBack, () => Effect.andThen(steal(late), end))
+          )
+          assert.deepInclude(
+            { ...(yield* reread(late)) },
+            { state: "claimed", claimSequence: late.claimSequence + 1, flags: ["creating"] }
+          )
+          assert.strictEqual(taken, 0, "nothing of the successor's is taken back")
+        }
       })
     )
 

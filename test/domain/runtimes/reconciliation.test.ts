@@ -2,6 +2,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import { sandboxLifeSecondsMax } from "../../../src/domain/Bounds.ts"
 import { Generation, ProjectId, SandboxId } from "../../../src/domain/Identity.ts"
@@ -9,7 +10,24 @@ import { SandboxRecord, type SandboxStatus } from "../../../src/domain/registry/
 import { Registry } from "../../../src/domain/registry/Registry.ts"
 import { correctionOf, isRenewalDue, reconcileRuntimes } from "../../../src/domain/runtimes/reconciliation.ts"
 import { Runtime, type RuntimeObserved } from "../../../src/domain/runtimes/Runtime.ts"
-import { fixture, provisioned } from "../removal/fixture.ts"
+import { admitOperation } from "../../../src/domain/operations/admission.ts"
+import { executeClaimed } from "../../../src/domain/operations/execution.ts"
+import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
+import { supersedeOperation } from "../../../src/domain/operations/supersede.ts"
+import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
+import { StepObserver } from "../../../src/domain/StepObserver.ts"
+import { carryOut, claim } from "../operations/actionCases.ts"
+import { endByItself } from "../../../src/infra/guests/scriptedState.ts"
+import { reconcileSandboxes } from "../../../src/domain/registry/reconciliation.ts"
+import {
+  fixture,
+  newProject,
+  provisioned,
+  requestOf,
+  type Scene,
+  Scripted,
+  undispatched
+} from "../removal/fixture.ts"
 
 const sandbox = SandboxId.make("sb-00000000-0000-4000-8000-000000000001")
 
@@ -58,7 +76,8 @@ describe("runtimes/reconciliation", () => {
     ["running", "Paused", null],
     ["running", "Stopping", null],
     ["running", "Pending", null],
-    ["starting", "Failed", null],
+    ["starting", "Failed", { observed: "failed", reason: "lost to a reboot" }],
+    ["starting", "Pending", null],
     ["deleting", "Failed", null],
     ["unprovisioned", "Running", null]
   ] as const)("a runtime %s whose sandbox is %s is corrected to %o", (observed, status, expected) => {
@@ -69,8 +88,9 @@ describe("runtimes/reconciliation", () => {
     assert.strictEqual(correctionOf(runtime("running"), undefined)?.observed, "failed")
   })
 
-  it("a runtime without a machine is left alone", () => {
-    assert.strictEqual(correctionOf(runtime("stopped", null), undefined), null)
+  it("a runtime without a machine is left alone, unless it is said to start", () => {
+    assert.strictEqual(correctionOf(runtime("unprovisioned", null), undefined), null)
+    assert.strictEqual(correctionOf(runtime("starting", null), undefined)?.observed, "failed")
   })
 
   const lifeMillis = sandboxLifeSecondsMax * 1_000
@@ -85,6 +105,71 @@ describe("runtimes/reconciliation", () => {
     assert.strictEqual(isRenewalDue(lasting, 10_000), isDue)
     const deletion = { reason: "user", actor: "uid:0", requestedAtMillis: 1 } as const
     assert.isFalse(isRenewalDue(new SandboxRecord({ ...lasting, deletion }), 10_000))
+  })
+
+  layer(undispatched, { excludeTestServices: true, timeout: "60 seconds" })((live) => {
+    /** An operation that has begun its step, was given back and is queued again. */
+    const givenBackBefore = (scene: Scene, action: "provision" | "start", at: string) =>
+      Effect.gen(function* () {
+        const { operation } = yield* admitOperation(scene.caller, requestOf(scene.project, action))
+        const cut = {
+          before: (_: string, step: string) => (step === at ? Effect.interrupt : Effect.void),
+          after: () => Effect.void
+        }
+        const claimed = yield* claim
+        yield* Effect.exit(Effect.provideService(executeClaimed(claimed), StepObserver, cut))
+        assert.isTrue(yield* (yield* OperationStore).requeueIfClaimedBy(claimed))
+        return operation
+      })
+    const observedOf = ({ project }: Scene) =>
+      Effect.flatMap(RuntimeStore, (store) =>
+        Effect.map(store.runtime(project), (found) => Option.getOrThrow(found).observed)
+      )
+
+    live.effect("what an operation has come to behind a look at the node is not undone by it", () =>
+      Effect.gen(function* () {
+        const scene = yield* newProject
+        const { newRecipe } = yield* carryOut(scene, requestOf(scene.project, "provision"))
+        endByItself((yield* Scripted).guests, newRecipe!.sandbox, 1)
+        yield* reconcileSandboxes
+        const registry = yield* Registry
+        const context = yield* Effect.context<Effect.Services<ReturnType<typeof carryOut>>>()
+        const restart = carryOut(scene, requestOf(scene.project, "restart"))
+        // The node is looked at, and the whole restart comes before what is made of it.
+        const inventory = Effect.tap(registry.inventory, () =>
+          restart.pipe(Effect.provideContext(context), Effect.orDie)
+        )
+        assert.strictEqual(
+          yield* Effect.provideService(
+            reconcileRuntimes(() => false),
+            Registry,
+            { ...registry, inventory }
+          ),
+          0
+        )
+        assert.strictEqual(yield* observedOf(scene), "running")
+      })
+    )
+
+    live.effect("FC-06 a start that was taken back half way leaves no runtime that starts for ever", () =>
+      Effect.gen(function* () {
+        const stopped = yield* newProject
+        yield* carryOut(stopped, requestOf(stopped.project, "provision"))
+        yield* carryOut(stopped, requestOf(stopped.project, "stop"))
+        const bare = yield* newProject
+        for (const [scene, action, at, expected] of [
+          [stopped, "start", "boot", "stopped"],
+          [bare, "provision", "storage", "failed"]
+        ] as const) {
+          const { id } = yield* givenBackBefore(scene, action, at)
+          yield* reconcileRuntimes(() => false)
+          assert.strictEqual(yield* observedOf(scene), "starting", "it is queued, and may go on")
+          yield* supersedeOperation(scene.caller, { id, project: scene.project })
+          yield* reconcileRuntimes(() => false)
+          assert.strictEqual(yield* observedOf(scene), expected)
+        }
+      })
+    )
   })
 
   layer(fixture, { excludeTestServices: true, timeout: "60 seconds" })((live) => {

@@ -2,13 +2,24 @@ import { assert, describe, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { holding, untilWaitingForAdvisory } from "./lockWaits.ts"
 import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
 import { randomUUID } from "node:crypto"
 import { runtimeLogRowsMax } from "../../../src/domain/Bounds.ts"
-import { RuntimeLog } from "../../../src/domain/history/RuntimeLog.ts"
+import { type LogClaim, RuntimeLog } from "../../../src/domain/history/RuntimeLog.ts"
 import { Generation, OperationId, type ProjectId } from "../../../src/domain/Identity.ts"
+import { claimNext } from "../../../src/domain/operations/claims.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { lockKey } from "../../../src/infra/postgres/locks.ts"
-import { fixture, newProject, provisioned, value } from "./operationsFixture.ts"
+import {
+  daemon,
+  fixture,
+  newProject,
+  provisioned,
+  queued,
+  self,
+  succeed,
+  value
+} from "./operationsFixture.ts"
 
 const numbered = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, n) => `line ${from + n}`)
@@ -92,6 +103,27 @@ describe("RuntimeLog", () => {
           )
           assert.deepStrictEqual(yield* linesOf(project), ["alone"])
         })
+    )
+
+    it.effect("SP-OPS-06 an executor appends under the very claim that it has, and under no other", () =>
+      Effect.gen(function* () {
+        const log = yield* RuntimeLog
+        const { operation, project } = yield* queued
+        const appended = (claim: LogClaim, line: string) =>
+          log.appendIfHeld(project, { operation: operation.id, lines: [line] }, claim)
+        assert.isFalse(yield* appended(operation, "queued"))
+        const held = Option.getOrThrow(yield* claimNext(self))
+        assert.isTrue(yield* appended(held, "held"))
+        const others = [
+          { ...held, claimSequence: held.claimSequence - 1 },
+          { ...held, claimedBy: daemon(300).toString() },
+          { ...held, rowId: held.rowId + 1 }
+        ]
+        for (const other of others) assert.isFalse(yield* appended(other, "another's"))
+        yield* succeed(held)
+        assert.isFalse(yield* appended(held, "late"))
+        assert.deepStrictEqual(yield* linesOf(project), ["held"])
+      })
     )
 
     it.effect(

@@ -229,7 +229,7 @@ describe("RuntimeStore", () => {
         const projects = [oldest, next, (yield* newProject).project]
         for (const project of projects) yield* store.createIfMissing(project)
         assert.isFalse(yield* store.createIfMissing(oldest))
-        const page = yield* store.page({ after: oldest - 1, limit: 2 })
+        const page = yield* store.idlePage({ after: oldest - 1, limit: 2 })
         assert.deepStrictEqual(
           page.map(({ project }) => project),
           [oldest, next]

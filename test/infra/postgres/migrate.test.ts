@@ -79,6 +79,27 @@ describe("runMigrations", () => {
     }).pipe(onEmpty)
   )
 
+  it.live(
+    "SP-DB-03 the product's baseline is version 21: fresh it runs, and where 21 is recorded it is skipped",
+    () =>
+      Effect.gen(function* () {
+        const { admin } = yield* Clone
+        yield* migrate(coreSchema, coreMigrations)
+        assert.deepStrictEqual((yield* migrate("fresh", pluginMigrations)).slice(0, 1), [21])
+        assert.deepStrictEqual(yield* migrate("fresh", pluginMigrations), [])
+        // The record decides, whatever else is there: an installation of before has it, and this one has nothing more.
+        yield* admin("create schema recorded")
+        yield* admin(`create table recorded.schema_migrations
+        (version int primary key, name text not null, applied_at timestamptz(3) not null default now())`)
+        yield* admin("insert into recorded.schema_migrations (version, name) values (21, 'baseline')")
+        const [skipped] = pluginMigrations.filter(({ version }) => version <= 21)
+        assert.strictEqual(skipped?.name, "baseline")
+        assert.deepStrictEqual(yield* migrate("recorded", [skipped!]), [])
+        const left = (yield* objects).filter(({ kind, schema }) => schema === "recorded" && kind === "r")
+        assert.deepStrictEqual(left, [{ schema: "recorded", kind: "r", name: "schema_migrations" }])
+      }).pipe(onEmpty)
+  )
+
   it.live("SP-DB-02 a failing statement leaves schema and recorded version as they were, and is named", () =>
     Effect.gen(function* () {
       yield* migrate("plugin", [baseline])

@@ -84,8 +84,8 @@ const enqueueOperation = `create function enqueue_operation(
         and (machine.recipe is null or machine.observed = 'deleted') then
         outcome := 'not_provisioned';
         exit;
-      elsif receipt.row_id is null and p_action = 'provision' and machine.recipe is not null
-        and machine.observed in ('running', 'stopped') then
+      elsif p_action = 'provision' and machine.recipe is not null and machine.observed in ('running', 'stopped')
+        and (receipt.new_recipe ->> 'sandbox') is distinct from machine.sandbox_id then
         outcome := 'already_provisioned';
         exit;
       end if;
