@@ -132,6 +132,19 @@ describe("pluginDriver", () => {
     }).pipe(onClone)
   )
 
+  it.live("RL-CAP-07 RL-DRIVER-04 a resume that the worker has stopped to list is not sent", () =>
+    Effect.gen(function* () {
+      const scene = yield* leasedByPlugin
+      scene.workers.script.methods = () => ["environmentExecute"]
+      const refused = yield* Effect.flip(scene.runtime.resumeRunLease(scene.place))
+      assert.include(refused.message, "the lease was preserved and no replacement was created")
+      assert.deepStrictEqual(scene.workers.calls, [])
+      assert.strictEqual((yield* leaseRow(scene.lease.id))["status"], "active")
+      scene.workers.script.methods = null
+      assert.deepInclude(yield* scene.runtime.resumeRunLease(scene.place), { providerLeaseId: "p-1" })
+    }).pipe(onClone)
+  )
+
   it.live("RL-DRIVER-05 RL-EXEC-03 RL-WORKSPACE-03 RL-BUDGET-04 RL-BUDGET-05 realize and execute", () =>
     Effect.gen(function* () {
       const scene = yield* leasedByPlugin
