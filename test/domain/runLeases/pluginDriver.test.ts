@@ -145,6 +145,25 @@ describe("pluginDriver", () => {
     }).pipe(onClone)
   )
 
+  it.live.each([
+    ["another lease", { providerLeaseId: "p-2", metadata: {} }, "the provider answered for another lease"],
+    ["its loss", { providerLeaseId: null, metadata: { expired: true } }, "the provider has lost it"],
+    ["nothing", undefined, "the provider answered for another lease"]
+  ] as const)("RL-DRIVER-04 U4 a resume that is answered with %s", ([, answer, why]) =>
+    Effect.gen(function* () {
+      const scene = yield* pluginScene({ environmentResumeLease: answer })
+      const { lease } = yield* scene.runtime.acquireRunLease(scene.asked)
+      const refused = yield* Effect.flip(
+        scene.runtime.resumeRunLease({ environment: scene.environment, lease })
+      )
+      assert.strictEqual(
+        refused.message,
+        `Sandbox lease "${lease.id}" could not be resumed (${why}); the lease was preserved and no replacement was created.`
+      )
+      assert.strictEqual((yield* leaseRow(lease.id))["status"], "active")
+    }).pipe(onClone)
+  )
+
   it.live("RL-DRIVER-05 RL-EXEC-03 RL-WORKSPACE-03 RL-BUDGET-04 RL-BUDGET-05 realize and execute", () =>
     Effect.gen(function* () {
       const scene = yield* leasedByPlugin
