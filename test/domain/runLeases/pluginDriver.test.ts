@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { EnvironmentLeaseStore } from "../../../src/domain/environments/EnvironmentLeaseStore.ts"
 import { EnvironmentStore } from "../../../src/domain/environments/EnvironmentStore.ts"
+import { ProviderPlugins } from "../../../src/domain/providers/ProviderPlugins.ts"
 import { acquisitionOf, leasedPlugin } from "./acquisitions.ts"
 import { plainDriver } from "./daemons.ts"
 import { newEnvironment, onClone } from "./fixture.ts"
@@ -47,6 +48,16 @@ describe("pluginDriver", () => {
       })
       assert.deepInclude(row, { provider_lease_id: "p-1", status: "active" })
       assert.strictEqual((row["expires_at"] as Date).toISOString(), expiresAt)
+    }).pipe(onClone)
+  )
+
+  it.live("RL-DRIVER-02 a plugin that is not ready carries nothing", () =>
+    Effect.gen(function* () {
+      const scene = yield* pluginScene()
+      yield* ProviderPlugins.use((plugins) => plugins.setStatus(scene.plugin.id, "installed"))
+      const refused = yield* Effect.flip(scene.runtime.acquireRunLease(scene.asked))
+      assert.strictEqual(refused.name, "SandboxProviderUnknown")
+      assert.deepStrictEqual(scene.workers.calls, [])
     }).pipe(onClone)
   )
 
