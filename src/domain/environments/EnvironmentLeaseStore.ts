@@ -221,10 +221,11 @@ export class EnvironmentLeaseStore extends Context.Service<
         readonly run?: RunId
       }
     ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
-    /** Replaces the whole metadata. */
+    /** Replaces the whole metadata; none where it is not `former` any more, when that is given. */
     readonly updateLeaseMetadata: (
       lease: EnvironmentLeaseId,
-      metadata: JsonObject
+      metadata: JsonObject,
+      former?: JsonObject
     ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
     readonly getLeaseById: (
       lease: EnvironmentLeaseId

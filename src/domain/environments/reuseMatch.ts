@@ -8,6 +8,7 @@ import { AgentId, EnvironmentId, ExecutionWorkspaceId, type RunId, TaskId, Tenan
 import type { JsonObject } from "../Json.ts"
 import type { EnvironmentLease } from "./EnvironmentLease.ts"
 import { configFits, type LeaseFingerprint } from "./fingerprint.ts"
+import { isStopOnly } from "./markers.ts"
 
 /** A lease as the matching by config sees it. */
 export interface RecordedLease {
@@ -130,14 +131,16 @@ export interface Candidate {
   readonly fits: (stamp: ReuseStamp) => boolean
 }
 
-const idleDecision = ({ cleanupStatus, status }: EnvironmentLease, fits: boolean): CandidateDecision => {
+const idleDecision = (lease: EnvironmentLease, fits: boolean): CandidateDecision => {
+  const { cleanupStatus, status } = lease
+  if (isStopOnly(lease)) return "Unusable"
   if (status === "released") return fits ? "Resume" : "Drifted"
   return status === "retained" && cleanupStatus === "success" && fits ? "Resume" : "Unusable"
 }
 
 /**
- * An active row is come back to by its own run only; one whose run is over, a failed, owed or ended one by nobody. Only a
- * row that was handed back is destroyed for drift. Source: RL-REUSE-11, -14, -16, U12; section 5.1.
+ * An active row is come back to by its own run only; one whose run is over, a failed, owed or ended one, or one of which only
+ * a stop is owed by nobody. Only a row that was handed back is destroyed for drift. Source: RL-REUSE-11, -14, -16, U12; section 5.1.
  */
 export const decideCandidate = ({
   fits,

@@ -52,6 +52,10 @@ export interface ProviderWorkerManager {
   ) => Effect.Effect<unknown, Error>
 }
 
+/** A manager without discovery says nothing about a method; a worker that is not there has none. Source: RL-SWEEP-08. */
+export const isListed = (workers: ProviderWorkerManager, plugin: ProviderPluginId, method: string): boolean =>
+  workers.getWorker === undefined || workers.getWorker(plugin)?.supportedMethods.includes(method) === true
+
 /** The manager of this process, or null where none is wired. */
 export class ProviderWorkers extends Context.Service<ProviderWorkers, ProviderWorkerManager | null>()(
   "holdfast/domain/providers/ProviderWorkers"

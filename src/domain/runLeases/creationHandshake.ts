@@ -12,8 +12,8 @@ import type { ProviderTarget } from "./providerTargets.ts"
 import { callEnding } from "./providerVerbs.ts"
 
 /**
- * Stores the observation if the row is still this attempt's; none where it is not there or could not be written. Then
- * nothing is deleted.
+ * Stores the observation if the row is still this attempt's, and as it was read; none where it is not, or could not be
+ * written. Then nothing is deleted.
  */
 const journal = Effect.fnUntraced(
   function* (lease: EnvironmentLease, observed: CreationEvidence) {
@@ -25,10 +25,8 @@ const journal = Effect.fnUntraced(
         metadata["pendingCleanupAttemptId"] === lease.metadata["pendingCleanupAttemptId"]
     )
     if (Option.isNone(present)) return Option.none<EnvironmentLease>()
-    return yield* store.updateLeaseMetadata(lease.id, {
-      ...present.value.metadata,
-      ...storedEvidence(observed)
-    })
+    const { metadata } = present.value
+    return yield* store.updateLeaseMetadata(lease.id, { ...metadata, ...storedEvidence(observed) }, metadata)
   },
   Effect.orElseSucceed(() => Option.none<EnvironmentLease>())
 )

@@ -9,12 +9,12 @@ import { isJsonObject, type JsonObject } from "../Json.ts"
 import type { ProviderPluginId, TenantId } from "../Identity.ts"
 import { driverEntryOf } from "../providers/ProviderPlugin.ts"
 import { ProviderPlugins } from "../providers/ProviderPlugins.ts"
-import type { ProviderWorkerManager } from "../providers/ProviderWorkers.ts"
+import { isListed, type ProviderWorkerManager } from "../providers/ProviderWorkers.ts"
 import { resolveEnvironmentDriverConfigForRuntime } from "../secrets/configSecrets.ts"
 import type { LeaseInPlace } from "./EnvironmentDriver.ts"
 import { leaseParams } from "./execution.ts"
 import { targetInUse } from "./leaseTarget.ts"
-import { SandboxProviderUnknown } from "./RunLeaseErrors.ts"
+import { SandboxLeasePreserved, SandboxProviderUnknown } from "./RunLeaseErrors.ts"
 
 /** The config that the provider is given, secrets as references. */
 export const driverConfigOf = ({ config }: Environment): JsonObject =>
@@ -54,7 +54,13 @@ export const callPlugin = (
     ? workers.call(plugin, method, params)
     : workers.call(plugin, method, params, budgetMillis)
 
-/** One call about a lease in use, with what the method adds to the common params. */
+/** Sent only where the living worker lists it at that moment. Source: RL-CAP-07. */
+const resumeMethod = "environmentResumeLease"
+
+/**
+ * One call about a lease in use, with what the method adds to the common params. A resume that the worker does not list is
+ * refused with `SandboxLeasePreserved`.
+ */
 export const callAboutLease = Effect.fnUntraced(function* (
   place: LeaseInPlace,
   method: string,
@@ -67,5 +73,7 @@ export const callAboutLease = Effect.fnUntraced(function* (
   const { entry, plugin, workers } = target
   const { config } = yield* openDriverConfig(place.lease.tenant, place.environment, entry.configSchema)
   const params = { ...leaseParams(place, entry.driverKey, config), ...added }
+  if (method === resumeMethod && !isListed(workers, plugin.id, method))
+    return yield* new SandboxLeasePreserved({ lease: place.lease.id, why: "its worker cannot resume now" })
   return yield* callPlugin({ plugin: plugin.id, workers }, method, params, budgetMillis)
 })

@@ -5,13 +5,11 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import { executionBudgetMillis, pluginAcquisitionBudgetMillis } from "../environments/budget.ts"
 import type { EnvironmentLease } from "../environments/EnvironmentLease.ts"
 import { EnvironmentLeaseStore } from "../environments/EnvironmentLeaseStore.ts"
 import { judgeReply, provedState, terminationEvidence } from "../environments/receipts.ts"
 import type { JsonObject } from "../Json.ts"
-import { ProviderCallFailed } from "../providers/ProviderWorkers.ts"
 import { scrubMetadata } from "../secrets/scrubbing.ts"
 import { acquisitionParams } from "./acquisitionParams.ts"
 import { type DriverNeeds, driverNeeds } from "./DriverNeeds.ts"
@@ -30,7 +28,8 @@ import { callAboutLease, callPlugin, driverConfigOf, openDriverConfig, pluginNam
 import { callEnding } from "./providerVerbs.ts"
 import { provisionLease } from "./provisioning.ts"
 import { type Realization, realizedWorkspace, workspaceParam } from "./realization.ts"
-import { TeardownUnconfirmed } from "./RunLeaseErrors.ts"
+import { judgeResumption } from "./resumption.ts"
+import { SandboxLeasePreserved, TeardownUnconfirmed } from "./RunLeaseErrors.ts"
 import { TraceParents } from "./TraceParents.ts"
 import { awaitWorker } from "./workerReadiness.ts"
 
@@ -113,20 +112,14 @@ const destroy = Effect.fnUntraced(function* ({ ending, lease }: Destruction) {
   return Option.getOrElse(row, () => lease)
 })
 
-const decodeResumed = Schema.decodeUnknownOption(
-  Schema.Struct({
-    providerLeaseId: Schema.String,
-    metadata: Schema.optionalKey(Schema.Record(Schema.String, Schema.Unknown))
-  })
-)
-
+/** What is resumed is the lease's own resource or nothing. Source: RL-DRIVER-04, U4. */
 const resume = Effect.fnUntraced(function* (place: LeaseInPlace) {
-  const method = "environmentResumeLease"
-  const reply = yield* callAboutLease(place, method, {})
-  return yield* Option.match(decodeResumed(reply), {
-    onNone: () => Effect.fail(new ProviderCallFailed({ method, why: "malformed" })),
-    onSome: Effect.succeed
-  })
+  const { lease } = place
+  const reply = yield* callAboutLease(place, "environmentResumeLease", {})
+  const answer = yield* Effect.fromResult(judgeResumption(lease, reply))
+  if (answer._tag === "Gone" || lease.providerLeaseId === null)
+    return yield* new SandboxLeasePreserved({ lease: lease.id, why: "the provider has lost it" })
+  return { providerLeaseId: lease.providerLeaseId, metadata: answer.metadata }
 })
 
 const realize = Effect.fnUntraced(function* (asked: Realization) {

@@ -11,11 +11,11 @@ import { lifecycleBudgetMillis } from "../environments/budget.ts"
 import type { EnvironmentLease } from "../environments/EnvironmentLease.ts"
 import { EnvironmentStore } from "../environments/EnvironmentStore.ts"
 import { recordedConfigOf } from "../environments/recordedConfig.ts"
-import type { EnvironmentId, ProviderPluginId } from "../Identity.ts"
+import type { EnvironmentId } from "../Identity.ts"
 import { isJsonObject, type JsonObject } from "../Json.ts"
 import { keptSpan } from "../KeptSpan.ts"
 import type { BuiltInProvider } from "../providers/BuiltInProviders.ts"
-import type { ProviderWorkerManager } from "../providers/ProviderWorkers.ts"
+import { isListed } from "../providers/ProviderWorkers.ts"
 import { resolveRecordedConfig } from "../secrets/configSecrets.ts"
 import { driverConfigOf } from "./pluginCalls.ts"
 import type { ProviderTarget } from "./providerTargets.ts"
@@ -48,10 +48,6 @@ const methodOf: Readonly<Record<EndingVerb, string>> = {
   stop: "environmentStopLease",
   destroy: "environmentDestroyLease"
 }
-
-/** A manager without discovery says nothing about a method; a worker that is not there has none. Source: RL-SWEEP-08. */
-const isListed = (workers: ProviderWorkerManager, plugin: ProviderPluginId, method: string): boolean =>
-  workers.getWorker === undefined || workers.getWorker(plugin)?.supportedMethods.includes(method) === true
 
 const answered = (call: Effect.Effect<unknown, Error>): Effect.Effect<ProviderReply> =>
   Effect.match(call, {

@@ -51,7 +51,7 @@ const preserved = (lease: EnvironmentLease, why: SandboxLeasePreserved["why"]) =
   new SandboxLeasePreserved({ lease: lease.id, why })
 
 /** Only the same resource, or its loss said in so many words, is an answer. Source: U4. */
-const judgeReply = (
+export const judgeResumption = (
   lease: EnvironmentLease,
   reply: unknown
 ): Result.Result<ResumeAnswer, SandboxLeasePreserved> => {
@@ -101,7 +101,7 @@ const tryOnce = Effect.fnUntraced(function* (resumption: Resumption) {
   const { lease } = resumption
   if (!isListed(resumption)) return yield* preserved(lease, "its worker cannot resume now")
   const reply = yield* Effect.result(callOnce(resumption))
-  if (Result.isSuccess(reply)) return yield* Effect.fromResult(judgeReply(lease, reply.success))
+  if (Result.isSuccess(reply)) return yield* Effect.fromResult(judgeResumption(lease, reply.success))
   return isFinal(reply.failure) ? yield* preserved(lease, "the provider failed") : null
 })
 

@@ -80,7 +80,8 @@ const acquireLease = (run: Run): Service["acquireLease"] => {
 const refreshText = `update environment_leases set metadata = $3::text::jsonb
   where id = $1::uuid and run_id = $2::uuid and status = 'active' returning *`
 
-const metadataText = `update environment_leases set metadata = $2::text::jsonb where id = $1::uuid returning *`
+const metadataText = `update environment_leases set metadata = $2::text::jsonb
+  where id = $1::uuid and ($3::text is null or metadata = $3::text::jsonb) returning *`
 
 /** A row of an acquisition whose answer was lost is the same resource: it becomes the orphan. */
 const insertPendingText = `with intent as (delete from provider_intents where id = $1::uuid)
@@ -186,8 +187,12 @@ export const layer: Layer.Layer<EnvironmentLeaseStore, never, PluginDb> = Layer.
         write("refreshLease", refreshText, [lease, holder, jsonText(metadata)]),
       insertPendingCleanupLease: insertPendingCleanupLease(run, reads.getLeaseById),
       releaseLease: releaseLease(run),
-      updateLeaseMetadata: (lease, metadata) =>
-        write("updateLeaseMetadata", metadataText, [lease, jsonText(metadata)])
+      updateLeaseMetadata: (lease, metadata, former) =>
+        write("updateLeaseMetadata", metadataText, [
+          lease,
+          jsonText(metadata),
+          former === undefined ? null : jsonText(former)
+        ])
     })
   })
 )

@@ -122,15 +122,23 @@ export const markReader = (mark: string, take: (text: string) => void) => {
     marks.folderRefused = line === `${mark} folder`
     return marks.started
   }
-  /** What may be the beginning of the last line is kept until more has come. */
-  const keptLength = `\n${mark} status 000\n`.length
+  const lastLine = `\n${mark} status `
+  const mayEnd = (text: string): boolean =>
+    lastLine.startsWith(text) ||
+    (text.startsWith(lastLine) && /^\d{0,3}\n?$/.test(text.slice(lastLine.length)))
+  /** Only what may be the beginning of the last line is kept until more has come: a quiet command's words are not. */
+  const readyLength = (): number => {
+    let at = held.indexOf("\n", Math.max(0, held.length - lastLine.length - "000\n".length))
+    while (at !== -1 && !mayEnd(held.slice(at))) at = held.indexOf("\n", at + 1)
+    return at === -1 ? held.length : at
+  }
   return {
     marks,
     push: (text: string): void => {
       held += text
       if (!marks.started && !begin()) return
-      const ready = held.length - keptLength
-      if (ready <= 0) return
+      const ready = readyLength()
+      if (ready === 0) return
       take(held.slice(0, ready))
       held = held.slice(ready)
     },

@@ -46,6 +46,9 @@ const request = {
 const ownerOf = (change: Partial<Parameters<typeof reuseOwnerOf>[0]> = {}): ReuseOwner =>
   Option.getOrThrow(reuseOwnerOf({ ...request, ...change }))
 
+/** A marker that cannot be read is a marker all the same. */
+const stopOnly = { nativeWorkspaceExportResume: null }
+
 const inWorkspace = ownerOf({ executionWorkspace: workspace })
 
 describe("environments/reuseMatch", () => {
@@ -141,6 +144,18 @@ describe("environments/reuseMatch", () => {
     ["kept running", { status: "retained" }, {}, "Resume"],
     ["kept running, another config", { status: "retained" }, { fits: () => false }, "Unusable"],
     ["retained since its release failed", { status: "retained", cleanupStatus: "failed" }, {}, "Unusable"],
+    [
+      "RL 6.1-1 kept running, and only a stop may be sent for it",
+      { status: "retained", metadata: { ...pinned, reusableSandboxLease: stamped, ...stopOnly } },
+      {},
+      "Unusable"
+    ],
+    [
+      "RL 6.1-1 handed back, another config, and only a stop may be sent for it",
+      { metadata: { ...pinned, reusableSandboxLease: stamped, ...stopOnly } },
+      { fits: () => false },
+      "Unusable"
+    ],
     ["failed", { status: "failed" }, {}, "Unusable"],
     ["owed", { status: "pending_cleanup" }, {}, "Unusable"],
     ["over", { status: "expired" }, {}, "Unusable"],

@@ -269,21 +269,26 @@ describe("registry/makeRegistry", () => {
   it.live.each([
     ["id", { id: sandboxOf(2) }],
     ["token", { endpointToken: "f".repeat(64) }],
-    ["reservation", { cpuMillis: 1 }],
+    ["reservation of CPU", { cpuMillis: 1 }],
+    ["reservation of memory", { memoryBytes: 1 }],
     ["generation downwards", { generation: Generation.make(1) }],
     ["deletion intent", { deletion: null }]
-  ] as const)("a change that takes back the %s is a defect of its caller and of nobody else", ([, fields]) =>
-    Effect.gen(function* () {
-      const { disk, registry } = yield* freshRegistry()
-      yield* registry.admit(recordOf(1, { generation: Generation.make(2) }))
-      yield* registry.update(sandboxOf(1), withDeletion)
-      disk.calls.length = 0
-      const exit = yield* Effect.exit(
-        registry.update(sandboxOf(1), (record) => Result.succeed(new SandboxRecord({ ...record, ...fields })))
-      )
-      assert.strictEqual(exit._tag === "Failure" && exit.cause.reasons[0]?._tag, "Die")
-      assert.deepStrictEqual(disk.calls, [])
-      yield* registry.admit(recordOf(3))
-    })
+  ] as const)(
+    "RG-BUD-04 a change that takes back the %s is a defect of its caller and of nobody else",
+    ([, fields]) =>
+      Effect.gen(function* () {
+        const { disk, registry } = yield* freshRegistry()
+        yield* registry.admit(recordOf(1, { generation: Generation.make(2) }))
+        yield* registry.update(sandboxOf(1), withDeletion)
+        disk.calls.length = 0
+        const exit = yield* Effect.exit(
+          registry.update(sandboxOf(1), (record) =>
+            Result.succeed(new SandboxRecord({ ...record, ...fields }))
+          )
+        )
+        assert.strictEqual(exit._tag === "Failure" && exit.cause.reasons[0]?._tag, "Die")
+        assert.deepStrictEqual(disk.calls, [])
+        yield* registry.admit(recordOf(3))
+      })
   )
 })

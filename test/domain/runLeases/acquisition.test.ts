@@ -6,7 +6,7 @@ import { EnvironmentLeaseStore } from "../../../src/domain/environments/Environm
 import { EnvironmentLeaseId } from "../../../src/domain/Identity.ts"
 import { makeFakeProvider } from "../../../src/infra/providers/fakeProvider.ts"
 import { acquisitionOf, leasedPlugin } from "./acquisitions.ts"
-import { newAgent, newEnvironment, newRun, newTenant, onClone } from "./fixture.ts"
+import { newAgent, newEnvironment, newPlugin, newRun, newTenant, onClone } from "./fixture.ts"
 import { sql } from "./rawRows.ts"
 import { freshRuntime } from "./runtimes.ts"
 import { lifecycleMethods } from "./scriptedWorkers.ts"
@@ -188,6 +188,23 @@ describe("acquisition", () => {
       assert.strictEqual(lease.policy, policy)
       assert.strictEqual(lease.executionWorkspace, hasScope ? scene.workspace : null)
       assert.strictEqual("reusableSandboxLease" in lease.metadata, policy === "reuse_by_environment")
+    }).pipe(onClone)
+  )
+
+  it.live("RL-ACQ-04 of the plugins of a key the first that is ready is asked", () =>
+    Effect.gen(function* () {
+      const scene = yield* leasedPlugin({ config: { ...stored, reuseLease: false } })
+      yield* newPlugin({ installOrder: -1, status: "installing" })
+      const asked = scene.runtime.acquireRunLease(acquisitionOf(scene))
+      assert.strictEqual((yield* asked).lease.metadata["pluginId"], scene.plugin.id)
+      const first = yield* newPlugin({ installOrder: 0 })
+      const run = (yield* newRun(scene.tenant, scene.agent)).id
+      const next = yield* scene.runtime.acquireRunLease({ ...acquisitionOf(scene), run })
+      assert.strictEqual(next.lease.metadata["pluginId"], first.id)
+      assert.deepStrictEqual(
+        scene.workers.calls.map(({ plugin }) => plugin),
+        [scene.plugin.id, first.id]
+      )
     }).pipe(onClone)
   )
 

@@ -148,6 +148,36 @@ describe("runLeases/creationHandshake", () => {
     }).pipe(onClone)
   )
 
+  it.live(
+    "RL-CREATE-10 RL-FENCE-03 a row that is taken between the look and the journal's write stays its taker's",
+    () =>
+      Effect.gen(function* () {
+        const scene = yield* uncertain
+        const { state, workers } = observing(scene)
+        const context = yield* Effect.context<Effect.Services<ReturnType<typeof setMetadata>>>()
+        const store = yield* EnvironmentLeaseStore
+        const takenAtLook: EnvironmentLeaseStore["Service"] = {
+          ...store,
+          getLeaseById: (lease) =>
+            Effect.tap(store.getLeaseById(lease), () =>
+              setMetadata(lease, { pendingCleanupAttemptId: "the other's" }).pipe(
+                Effect.provideContext(context),
+                Effect.orDie
+              )
+            )
+        }
+        yield* sweepIn({ workers: workers.manager }).pipe(
+          Effect.provideService(EnvironmentLeaseStore, takenAtLook)
+        )
+        assert.lengthOf(workers.calls, 1)
+        assert.strictEqual(state.deleted, 0)
+        assert.deepInclude((yield* leaseNow(scene.lease)).metadata, {
+          failedCreateCleanup: scene.evidence,
+          pendingCleanupAttemptId: "the other's"
+        })
+      }).pipe(onClone)
+  )
+
   it.live("U25 U6 one observation in one attempt, and an empty answer closes nothing", () =>
     Effect.gen(function* () {
       const scene = yield* uncertain

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { EnvironmentLeaseStore } from "../../../src/domain/environments/EnvironmentLeaseStore.ts"
 import { EnvironmentStore } from "../../../src/domain/environments/EnvironmentStore.ts"
+import { ProviderPlugins } from "../../../src/domain/providers/ProviderPlugins.ts"
 import { acquisitionOf, leasedPlugin } from "./acquisitions.ts"
 import { plainDriver } from "./daemons.ts"
 import { newEnvironment, onClone } from "./fixture.ts"
@@ -47,6 +48,16 @@ describe("pluginDriver", () => {
       })
       assert.deepInclude(row, { provider_lease_id: "p-1", status: "active" })
       assert.strictEqual((row["expires_at"] as Date).toISOString(), expiresAt)
+    }).pipe(onClone)
+  )
+
+  it.live("RL-DRIVER-02 a plugin that is not ready carries nothing", () =>
+    Effect.gen(function* () {
+      const scene = yield* pluginScene()
+      yield* ProviderPlugins.use((plugins) => plugins.setStatus(scene.plugin.id, "installed"))
+      const refused = yield* Effect.flip(scene.runtime.acquireRunLease(scene.asked))
+      assert.strictEqual(refused.name, "SandboxProviderUnknown")
+      assert.deepStrictEqual(scene.workers.calls, [])
     }).pipe(onClone)
   )
 
@@ -129,6 +140,38 @@ describe("pluginDriver", () => {
           leaseMetadata: scene.lease.metadata
         })
       }
+    }).pipe(onClone)
+  )
+
+  it.live("RL-CAP-07 RL-DRIVER-04 a resume that the worker has stopped to list is not sent", () =>
+    Effect.gen(function* () {
+      const scene = yield* leasedByPlugin
+      scene.workers.script.methods = () => ["environmentExecute"]
+      const refused = yield* Effect.flip(scene.runtime.resumeRunLease(scene.place))
+      assert.include(refused.message, "the lease was preserved and no replacement was created")
+      assert.deepStrictEqual(scene.workers.calls, [])
+      assert.strictEqual((yield* leaseRow(scene.lease.id))["status"], "active")
+      scene.workers.script.methods = null
+      assert.deepInclude(yield* scene.runtime.resumeRunLease(scene.place), { providerLeaseId: "p-1" })
+    }).pipe(onClone)
+  )
+
+  it.live.each([
+    ["another lease", { providerLeaseId: "p-2", metadata: {} }, "the provider answered for another lease"],
+    ["its loss", { providerLeaseId: null, metadata: { expired: true } }, "the provider has lost it"],
+    ["nothing", undefined, "the provider answered for another lease"]
+  ] as const)("RL-DRIVER-04 U4 a resume that is answered with %s", ([, answer, why]) =>
+    Effect.gen(function* () {
+      const scene = yield* pluginScene({ environmentResumeLease: answer })
+      const { lease } = yield* scene.runtime.acquireRunLease(scene.asked)
+      const refused = yield* Effect.flip(
+        scene.runtime.resumeRunLease({ environment: scene.environment, lease })
+      )
+      assert.strictEqual(
+        refused.message,
+        `Sandbox lease "${lease.id}" could not be resumed (${why}); the lease was preserved and no replacement was created.`
+      )
+      assert.strictEqual((yield* leaseRow(lease.id))["status"], "active")
     }).pipe(onClone)
   )
 

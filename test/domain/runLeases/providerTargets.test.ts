@@ -45,6 +45,8 @@ describe("runLeases/providerTargets", () => {
       assert.isTrue(yield* ready(orphan, isUp), "T40 T41 T42 plugin ready, worker up")
       assert.isFalse(yield* ready(orphan, isDown), "T40 plugin ready, worker down")
       assert.isFalse(yield* ready(orphan, {}), "U21 no manager, plugin-backed")
+      yield* newPlugin({ installOrder: -1, status: "installing" })
+      assert.isTrue(yield* ready(orphan, isUp), "one that is not ready does not stand before one that is")
       for (const workers of [up.manager, down.manager, null])
         assert.isTrue(yield* ready(builtIn, { builtIns: [fake], workers }), "T40 U21 built-in, always")
       assert.isEmpty([...up.calls, ...down.calls])

@@ -192,7 +192,7 @@ describe("reuse", () => {
       }).pipe(onClone)
   )
 
-  it.live("RL-REUSE-09 of two runs that resume one resource at the same moment one gets it", () =>
+  it.live("RL-REUSE-09 RL-ACQ-05 of two runs that resume one resource at the same moment one gets it", () =>
     Effect.gen(function* () {
       const both = yield* Latch.make()
       let resumes = 0
@@ -222,6 +222,16 @@ describe("reuse", () => {
       assert.sameMembers(
         acquired.map(({ lease }) => lease.providerLeaseId),
         ["sandbox-1", "sandbox-2"]
+      )
+      // Who came too late has a sandbox of its own, which stands in the place of none.
+      assert.deepStrictEqual(
+        new Map(
+          acquired.map(({ lease }) => [lease.providerLeaseId, lease.metadata["sandboxLeaseAcquisition"]])
+        ),
+        new Map([
+          ["sandbox-1", { outcome: "resumed" }],
+          ["sandbox-2", { outcome: "created" }]
+        ])
       )
       assert.deepStrictEqual(scene.workers.callsOf("environmentDestroyLease"), [])
     }).pipe(onClone)

@@ -263,10 +263,10 @@ describe("uncertainCreation: observe, journal, delete", () => {
       const store = yield* EnvironmentLeaseStore
       const leases: EnvironmentLeaseStore["Service"] = {
         ...store,
-        updateLeaseMetadata: (lease, metadata) =>
+        updateLeaseMetadata: (...change) =>
           fault === "journal write failed"
             ? Effect.fail(lost() as never)
-            : store.updateLeaseMetadata(lease, metadata)
+            : store.updateLeaseMetadata(...change)
       }
       const runtime = yield* freshRuntime({ workers: scene.workers.manager, leases })
       assert.strictEqual(yield* Effect.flip(runtime.acquireRunLease(acquisitionOf(scene))), error)

@@ -168,6 +168,20 @@ describe("filesystem/RegistryFiles", () => {
     }
   }
 
+  it.live.each([".", "records", "runtime", "sandboxes.json", "records/meta.json", recordFile])(
+    "RG-LAY-01 %s of another user is refused, where the test may give it away",
+    (path) =>
+      Effect.gen(function* () {
+        if (process.geteuid?.() !== 0) return
+        const directory = yield* committed
+        Files.chownSync(Path.join(directory, path), 12_345, 12_345)
+        const refusal = yield* Effect.flip(lookAt(directory))
+        assert.strictEqual(refusal._tag, "RegistryOpenRefused")
+        assert.include(refusal.message, "another user")
+        assert.strictEqual(Files.statSync(Path.join(directory, path)).uid, 12_345)
+      })
+  )
+
   it.live("RG-LAY-02 a link in place of the state directory is refused, and so is a wrong mode of it", () =>
     Effect.gen(function* () {
       const directory = yield* committed

@@ -100,6 +100,17 @@ describe("socketServer", () => {
     })
   )
 
+  it.live("a socket's path has 103 bytes at most", () =>
+    Effect.gen(function* () {
+      const directory = yield* temporaryDirectory
+      const path = (bytes: number) => Path.join(directory, "x".repeat(bytes - directory.length - 1))
+      const error = yield* Effect.flip(Effect.scoped(serveAt(path(104))))
+      assert.deepStrictEqual([error._tag, "why" in error ? error.why : ""], ["SocketRefused", "too_long"])
+      yield* serveAt(path(103))
+      assert.strictEqual(modeOf(path(103)), 0o600)
+    })
+  )
+
   it.live("a stop leaves the socket of a successor alone", () =>
     Effect.gen(function* () {
       const path = Path.join(yield* temporaryDirectory, "d.sock")
