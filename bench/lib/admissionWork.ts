@@ -57,7 +57,7 @@ export const admissionContender = (
   )
 
 export const callOf = (id: string, project: string, key: string): string =>
-  `select e.outcome, e.actual, e.expected, (e.operation).* from enqueue_operation(${id}::uuid, ${project}::bigint,
+  `select e.outcome, e.actual, e.expected, e.admitted_row, e.admitted_at, (e.operation).* from enqueue_operation(${id}::uuid, ${project}::bigint,
     '${account}'::uuid, 'user', 'start', ${key}::text, null::bigint, '{}'::jsonb, 'superseded', 'superseded') e`
 
 /** The ceiling: plain `pg`, one prepared call of the product's function, and no look at the answer. */

@@ -19,8 +19,9 @@ import { projectNotActiveState } from "./HostProjects.ts"
 import { newOperationOf, operationOf } from "./rows.ts"
 import { columnOf, makeSharedCalls } from "./sharedCalls.ts"
 
-const enqueueText = `select e.outcome, e.actual, e.expected, (e.operation).* from enqueue_operation($1::uuid, $2::bigint,
-  $3::uuid, $4::text, $5::text, $6::text, $7::bigint, $8::text::jsonb, $9::text, $10::text) e`
+const enqueueText = `select e.outcome, e.actual, e.expected, e.admitted_row, e.admitted_at, (e.operation).*
+  from enqueue_operation($1::uuid, $2::bigint, $3::uuid, $4::text, $5::text, $6::text, $7::bigint, $8::text::jsonb,
+    $9::text, $10::text) e`
 
 const enqueueParameters = (prepared: PreparedOperation): ReadonlyArray<unknown> => [
   prepared.id,
@@ -44,10 +45,19 @@ const guardRefusal =
   }
 
 /** The last row is the answer; what stands before it was superseded. */
-const enqueuedOf = (rows: ReadonlyArray<SqlRow>): Enqueued => {
+const enqueuedOf = (prepared: PreparedOperation, rows: ReadonlyArray<SqlRow>): Enqueued => {
   const answer = rows.at(-1)
   switch (answer?.outcome) {
     case "admitted":
+      return {
+        outcome: "admitted",
+        operation: newOperationOf(prepared, {
+          row_id: answer.admitted_row,
+          generation: answer.actual,
+          created_at: answer.admitted_at
+        }),
+        superseded: rows.slice(0, -1).map(operationOf)
+      }
     case "repeated":
     case "rearmed":
       return {
@@ -79,7 +89,10 @@ const enqueue = (db: PluginDb["Service"]) => (prepared: PreparedOperation) =>
       text: enqueueText,
       parameters: enqueueParameters(prepared)
     })
-    .pipe(Effect.map(enqueuedOf), Effect.mapError(guardRefusal(prepared)))
+    .pipe(
+      Effect.map((rows) => enqueuedOf(prepared, rows)),
+      Effect.mapError(guardRefusal(prepared))
+    )
 
 const enqueueManyText = `select id, row_id, generation, created_at from enqueue_operations($1::uuid[], $2::bigint[],
   $3::uuid[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[])`

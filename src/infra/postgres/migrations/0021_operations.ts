@@ -20,11 +20,15 @@ const nodeOfOwedMachine = `create function node_of_owed_machine(p_project bigint
       where project_id = p_project and owed <> '{}' order by row_id desc limit 1
   $$`
 
-/** Refusals in the order of decideAdmission. Source: SP-ADM-01 to SP-ADM-09. */
+/**
+ * Refusals in the order of decideAdmission. Of what is admitted as new it answers only what the row was given: the caller
+ * knows the rest. Source: SP-ADM-01 to SP-ADM-09.
+ */
 const enqueueOperation = `create function enqueue_operation(
     p_id uuid, p_project bigint, p_account uuid, p_initiator text, p_action text, p_key text, p_expected bigint,
     p_parameters jsonb, p_superseded_code text, p_superseded_text text
-  ) returns table (outcome text, actual bigint, expected bigint, operation runtime_operations)
+  ) returns table (outcome text, actual bigint, expected bigint, admitted_row bigint, admitted_at timestamptz,
+    operation runtime_operations)
   language plpgsql as $$
   declare
     machine runtimes;
@@ -115,15 +119,17 @@ const enqueueOperation = `create function enqueue_operation(
         set state = 'queued', settled_at = null, error_code = null, error_text = null, supersede_asked_by = null
         where row_id = receipt.row_id and state = 'failed' returning * into operation;
       outcome := 'rearmed';
+      admitted_row := receipt.row_id;
     else
       insert into runtime_operations
         (id, project_id, account_id, initiator, action, request_key, generation, parameters)
         values (p_id, p_project, p_account, p_initiator, p_action, p_key, actual, p_parameters)
-        returning * into operation;
+        returning row_id, created_at into admitted_row, admitted_at;
       outcome := 'admitted';
+      operation := null;
     end if;
     insert into live_operations (project_id, row_id, node_id)
-      values (p_project, operation.row_id, coalesce(machine.node_id, node_of_owed_machine(p_project)));
+      values (p_project, admitted_row, coalesce(machine.node_id, node_of_owed_machine(p_project)));
     return next;
   end $$`
 
