@@ -4,7 +4,10 @@
  */
 import { createHash } from "node:crypto"
 
-/** Class numbers of advisory locks, 1 to 127. Append only. */
+/**
+ * Class numbers of advisory locks, 1 to 127. Append only. 4 and 5 are kept for the host's own claims, capacity and ports,
+ * which a node's registry serializes: docs/decisions/2026-12-01-claims-on-the-host.md.
+ */
 export const lockClasses = {
   /** Trimming of one Project's receipts. */
   receipts: 1,
@@ -12,10 +15,6 @@ export const lockClasses = {
   "runtime-log": 2,
   /** The migration runner of one schema. */
   migration: 3,
-  /** Admission of guests to the host: no stable row covers that claim. */
-  "host-provisioning": 4,
-  /** Admission of network ports, for the same reason. */
-  "network-port": 5,
   /** Claim of one repository: taken by a try, so that a loser never waits for the winner's commit. */
   repository: 6
 } as const

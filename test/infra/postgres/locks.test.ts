@@ -43,7 +43,7 @@ describe("locks", () => {
   it.live("SP-TX-07 the server takes the smallest and the biggest key", () =>
     Effect.gen(function* () {
       const { admin } = yield* Clone
-      const keys = [lockKey("receipts", 1), lockKey("network-port", Number.MAX_SAFE_INTEGER), biggest]
+      const keys = [lockKey("receipts", 1), lockKey("repository", Number.MAX_SAFE_INTEGER), biggest]
       for (const key of keys) {
         const taken = yield* admin("select pg_try_advisory_lock($1::bigint) as taken", [key])
         assert.deepStrictEqual(taken, [{ taken: true }])
