@@ -16,6 +16,8 @@ import {
   ProviderWorkers
 } from "../../domain/providers/ProviderWorkers.ts"
 import { ActiveStepContext, traceparentOf } from "../../domain/runLeases/RunParent.ts"
+import type { CallError } from "./workerChannel.ts"
+import type * as Messages from "./workerMessages.ts"
 import { type RunningWorker, startWorker, type WorkerFiles, type WorkerSettings } from "./workerProcess.ts"
 
 /** A worker as people see it. */
@@ -95,22 +97,24 @@ const supervise = Effect.fnUntraced(function* (kept: Kept, options: WorkerOption
 const isSame = (a: WorkerFiles, b: WorkerFiles): boolean =>
   a.folder === b.folder && a.worker === b.worker && a.pluginKey === b.pluginKey
 
+const unmarked: Messages.Meta = {}
+
+/** Every call of a provider goes through here, so it is made of no more steps than it has. */
 const callOf =
   (running: (plugin: ProviderPluginId) => RunningWorker | undefined): ProviderWorkerManager["call"] =>
-  (plugin, method, params, budgetMillis, logSink) =>
-    Effect.gen(function* () {
+  (plugin, method, params, budgetMillis = Bounds.providerCallMillisDefault, logSink) =>
+    Effect.contextWith((context: Context.Context<never>): Effect.Effect<unknown, CallError> => {
       const worker = running(plugin)
-      if (worker === undefined) return yield* new ProviderCallFailed({ method, why: "not_running" })
-      const active = yield* ActiveStepContext
-      const answer = yield* worker.channel.request(method, params, {
-        budgetMillis: budgetMillis ?? Bounds.providerCallMillisDefault,
-        ...(logSink === undefined ? {} : { logSink }),
-        ...(active === null ? {} : { meta: { traceparent: traceparentOf(active.parentContext) } })
-      })
-      if (answer.meta.traceparent !== undefined) {
-        yield* Effect.annotateCurrentSpan("provider.traceparent", answer.meta.traceparent)
-      }
-      return answer.result
+      if (worker === undefined) return Effect.fail(new ProviderCallFailed({ method, why: "not_running" }))
+      const active = Context.get(context, ActiveStepContext)
+      const meta = active === null ? unmarked : { traceparent: traceparentOf(active.parentContext) }
+      return Effect.flatMap(
+        worker.channel.request(method, params, { budgetMillis, logSink, meta }),
+        ({ meta: { traceparent }, result }) =>
+          traceparent === undefined
+            ? Effect.succeed(result)
+            : Effect.as(Effect.annotateCurrentSpan("provider.traceparent", traceparent), result)
+      )
     })
 
 /** Answers both services: what calls workers, and what says which are kept. All workers end with the scope. */

@@ -16,7 +16,7 @@ export interface Answer {
 
 export interface Asked {
   readonly budgetMillis: number
-  readonly logSink?: LogSink
+  readonly logSink?: LogSink | undefined
   readonly meta?: Messages.Meta
 }
 

@@ -77,7 +77,8 @@ export const readMessage = (line: string): FromWorker | undefined => {
 }
 
 export const request = (id: number, method: string, params: JsonObject, meta: Meta): string =>
-  `${JSON.stringify({ jsonrpc: "2.0", id, method, params, ...(meta.traceparent === undefined ? {} : { meta }) })}\n`
+  // A meta without a trace leaves no member.
+  `${JSON.stringify({ jsonrpc: "2.0", id, method, params, meta: meta.traceparent === undefined ? undefined : meta })}\n`
 
 export const notification = (method: string, params: JsonObject): string =>
   `${JSON.stringify({ jsonrpc: "2.0", method, params })}\n`

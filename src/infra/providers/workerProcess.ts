@@ -94,7 +94,8 @@ const end = Effect.fnUntraced(function* (
 ) {
   channel.notify(Messages.shutdownNote, {})
   channel.close("not_running")
-  child.stdin.end()
+  // Behind the note, which leaves at the end of this tick.
+  process.nextTick(() => child.stdin.end())
   if (!(yield* goneWithin(ended, Bounds.providerShutdownMillisMax))) {
     killGroup(child, "SIGTERM")
     yield* goneWithin(ended, Bounds.providerShutdownMillisMax)
@@ -104,11 +105,30 @@ const end = Effect.fnUntraced(function* (
   yield* ended
 })
 
+/**
+ * What is written in one tick leaves in one piece, so that calls that come together cost one write and wake the worker
+ * once. Until it has left, it counts among what the worker has not read.
+ */
+const outboxOf = ({ stdin }: ChildProcessWithoutNullStreams) => {
+  let gathered = ""
+  const leave = (): void => {
+    const text = gathered
+    gathered = ""
+    stdin.write(text)
+  }
+  return {
+    write: (text: string): void => {
+      if (gathered === "") process.nextTick(leave)
+      gathered += text
+    },
+    unread: (): number => stdin.writableLength + gathered.length
+  }
+}
+
 /** Wires the process's pipes to a channel. What a worker writes to its standard error goes to `errors`, or nowhere. */
 const connect = (child: ChildProcessWithoutNullStreams, errors: ((text: string) => void) | undefined) => {
   const channel = makeChannel({
-    write: (text) => void child.stdin.write(text),
-    unread: () => child.stdin.writableLength,
+    ...outboxOf(child),
     broken: () => killGroup(child, "SIGKILL")
   })
   child.stdin.on("error", () => channel.close("crashed"))

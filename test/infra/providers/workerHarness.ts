@@ -62,3 +62,6 @@ export const intent = { name: "holdfast-1", installation: "here", generation: 1 
 
 /** Workers that are asked for a sign of life often. */
 export const impatientWorkers = layer({ installation: "here", pingMillis: 100, pingAnswerMillis: 400 })
+
+/** Workers that are left alone while they are busy. */
+export const patientWorkers = layer({ installation: "here" })

@@ -1,11 +1,16 @@
 /** What one worker process gets from its daemon, and how it ends. */
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Files from "node:fs"
+import * as Path from "node:path"
+import * as Bounds from "../../../src/domain/Bounds.ts"
+import { ProviderCallFailed } from "../../../src/domain/providers/ProviderWorkers.ts"
 import { withRunParent } from "../../../src/domain/runLeases/RunParent.ts"
 import { WorkerKeeping } from "../../../src/infra/providers/ProviderWorkers.ts"
 import { isGone } from "../../support/processes.ts"
 import { waitFor } from "../../support/waiting.ts"
-import { impatientWorkers, pluginA, running, written } from "./workerHarness.ts"
+import { impatientWorkers, patientWorkers, pluginA, running, written } from "./workerHarness.ts"
 
 layer(impatientWorkers, { excludeTestServices: true, timeout: 60_000 })("providers/workerProcess", (it) => {
   it.effect(
@@ -55,5 +60,63 @@ layer(impatientWorkers, { excludeTestServices: true, timeout: 60_000 })("provide
           deadlineMillis: 5_000
         })
       })
+  )
+
+  it.effect("a worker that is no longer kept is told so before its input ends", () =>
+    Effect.gen(function* () {
+      const files = yield* written(
+        `import { appendFileSync } from "node:fs"
+         const note = (text) => appendFileSync(new URL("./heard", import.meta.url), text)
+         process.stdin.setEncoding("utf8").on("data", (text) => {
+           for (const line of text.split("\\n").filter(Boolean)) {
+             const { id, method } = JSON.parse(line)
+             if (method === "shutdown") note("shutdown ")
+             const result = { protocolVersion: 1, supportedMethods: [] }
+             if (id !== undefined) process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result }) + "\\n")
+           }
+         }).on("end", () => { note("end"); process.exit(0) })`
+      )
+      yield* running(files)
+      yield* (yield* WorkerKeeping).keep([])
+      assert.strictEqual(Files.readFileSync(Path.join(files.folder, "heard"), "utf8"), "shutdown end")
+    })
+  )
+
+  it.effect("RL-TRACE-01 the span that a worker made for a call is told by the caller's span", () =>
+    Effect.gen(function* () {
+      const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+      const files = yield* written(
+        `const answer = (message) => process.stdout.write(JSON.stringify(
+           { jsonrpc: "2.0", ...message, meta: { traceparent: "${traceparent}" } }) + "\\n")
+         serve({ methods: { tell: () => ({ told: true }) }, answer })`
+      )
+      const manager = yield* running(files)
+      const asking = Effect.zip(manager.call(pluginA, "tell", {}, 30_000), Effect.currentSpan)
+      const [answer, { attributes }] = yield* Effect.withSpan(asking, "asking")
+      assert.deepStrictEqual(answer, { told: true })
+      assert.strictEqual(attributes.get("provider.traceparent"), traceparent)
+    })
+  )
+
+  it.effect("calls that come together count against what a worker may have unread", () =>
+    Effect.gen(function* () {
+      const manager = yield* running(
+        yield* written("serve({ methods: { size: ({ text }) => text.length } })")
+      )
+      const length = Math.floor(Bounds.providerMessageBytesMax / 2)
+      const call = manager.call(pluginA, "size", { text: "x".repeat(length) }, 30_000)
+      // A message is longer than its text: with the last of these, more than the bound is unread.
+      const fitting = Math.ceil(Bounds.providerOutboxBytesMax / length)
+      const answers = yield* Effect.all(
+        Array.from({ length: fitting + 2 }, () => Effect.result(call)),
+        { concurrency: "unbounded" }
+      )
+      const isBusy = ({ failure }: { readonly failure: Error }) =>
+        failure instanceof ProviderCallFailed && failure.why === "busy"
+      assert.deepStrictEqual(
+        answers.map((answer) => (Result.isSuccess(answer) ? answer.success : isBusy(answer))),
+        [...Array.from({ length: fitting }, () => length), true, true]
+      )
+    }).pipe(Effect.provide(patientWorkers))
   )
 })
