@@ -12,7 +12,6 @@ import {
   endedLeasesRemovedMax,
   executionLeaseSeconds,
   groupedLeasesMax,
-  groupedStatementsAtOnceMax,
   leaseInventoryMax
 } from "../../domain/Bounds.ts"
 import { LeaseId, type ProjectId } from "../../domain/Identity.ts"
@@ -105,7 +104,6 @@ select (select count(*) from released)::int as released, (select count(*) from v
 const release = (db: Db) =>
   groupedCalls<Lease, boolean>({
     max: groupedLeasesMax,
-    atOnce: groupedStatementsAtOnceMax,
     run: (leases) =>
       db
         .query({

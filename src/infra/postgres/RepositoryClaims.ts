@@ -6,12 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import {
-  groupedLeasesMax,
-  groupedStatementsAtOnceMax,
-  leaseInventoryMax,
-  repositoryLeaseSeconds
-} from "../../domain/Bounds.ts"
+import { groupedLeasesMax, leaseInventoryMax, repositoryLeaseSeconds } from "../../domain/Bounds.ts"
 import { LeaseId } from "../../domain/Identity.ts"
 import { LeaseLostReason } from "../../domain/leases/Lease.ts"
 import type { RenewalOutcome } from "../../domain/leases/Register.ts"
@@ -79,7 +74,6 @@ const answerOf = (row: SqlRow | undefined): ClaimAnswer => {
 const claim = (db: Db) =>
   groupedCalls<RepositoryClaim, ClaimAnswer>({
     max: groupedLeasesMax,
-    atOnce: groupedStatementsAtOnceMax,
     run: (asked) =>
       db
         .query({
@@ -173,7 +167,6 @@ const releaseParameters = (held: ReadonlyArray<RepositoryClaim>) => [
 const release = (db: Db) =>
   groupedCalls<RepositoryClaim, ReleasedClaim>({
     max: groupedLeasesMax,
-    atOnce: groupedStatementsAtOnceMax,
     run: (held) =>
       db
         .query({

@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
+import { halvedCallsMin } from "../../domain/Bounds.ts"
 import type { StorageFailure } from "../../domain/persistence/PluginDb.ts"
 
 export interface RoundRules<Caller, Answers> {
@@ -28,6 +29,8 @@ export class CallRounds<Caller, Answers> {
   private gathering = false
   /** The last statement carried one call only: nobody seems to come along with others. */
   private wasAlone = false
+  /** The last statement left half of those who waited to the one behind it. */
+  private wasHalved = false
 
   constructor(rules: RoundRules<Caller, Answers>) {
     this.rules = rules
@@ -61,9 +64,21 @@ export class CallRounds<Caller, Answers> {
     this.rules.run(this.round)
   }
 
+  /**
+   * How many of those who wait may be taken: all of them, or half where many would go while nobody is under way. The two
+   * halves stay apart from then on: while the server carries out one, the callers of the other are answered and come again.
+   */
+  private goingNow(): number {
+    const many = this.waiting.length
+    const isOnlyOne = this.underWay === 1 && this.rules.atOnceMax > 1
+    this.wasHalved = !this.wasHalved && isOnlyOne && many >= halvedCallsMin
+    return this.wasHalved ? Math.ceil(many / 2) : many
+  }
+
   private gather(): ReadonlyArray<Caller> {
-    const [taken, left] = this.rules.take(this.waiting)
-    this.waiting = left
+    const going = this.goingNow()
+    const [taken, left] = this.rules.take(this.waiting.slice(0, going))
+    this.waiting = [...left, ...this.waiting.slice(going)]
     this.wasAlone = taken.length === 1
     this.gathering = false
     this.begin()

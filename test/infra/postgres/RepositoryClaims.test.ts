@@ -73,6 +73,25 @@ describe("RepositoryClaims", () => {
   )
 
   it.live(
+    "SP-LEASE-02 SP-LEASE-03 claims asked for at once have one winner, and releases end each its own",
+    () =>
+      Effect.gen(function* () {
+        const claims = yield* RepositoryClaims
+        const runtime = yield* seedRuntime()
+        const rivals = [1, 2, 3].map(() => claimOf(runtime))
+        const apart = [4, 5].map((number) => claimOf(runtime, `apart-${number}`))
+        const all = [...rivals, ...apart]
+        const asked = Effect.forEach(all, (each) => Effect.map(claims.claim(each), ({ _tag }) => _tag), {
+          concurrency: "unbounded"
+        })
+        assert.deepStrictEqual(yield* asked, ["Won", "Held", "Held", "Won", "Won"])
+        const ended = Effect.forEach(all, claims.release, { concurrency: "unbounded" })
+        assert.deepStrictEqual(yield* ended, ["released", "absent", "absent", "released", "released"])
+        assert.deepStrictEqual(yield* rowsLeft, [])
+      }).pipe(onClone)
+  )
+
+  it.live(
     "SP-LEASE-02 in both orders a claim beside one that has not committed waits for nothing, and learns the winner behind it",
     () =>
       Effect.gen(function* () {

@@ -42,6 +42,16 @@ describe("groupedCalls", () => {
     })
   )
 
+  it.effect("whoever has been alone does not wait for others that may come", () =>
+    Effect.gen(function* () {
+      const { call, statements } = counting(10)
+      yield* call(1)
+      for (let turns = 0; turns < 20; turns += 1) yield* Effect.yieldNow
+      yield* Effect.forkChild(call(2), { startImmediately: true })
+      assert.deepStrictEqual(statements, [[1], [2]])
+    })
+  )
+
   it.effect("what is asked for at once goes together, in at most so many, and each has its own answer", () =>
     Effect.gen(function* () {
       const { call, statements } = counting(4)

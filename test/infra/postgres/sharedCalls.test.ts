@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
-import { sharedCallsAtOnceMax, sharedCallsMax } from "../../../src/domain/Bounds.ts"
+import { halvedCallsMin, sharedCallsAtOnceMax, sharedCallsMax } from "../../../src/domain/Bounds.ts"
 import { StorageFailure } from "../../../src/domain/persistence/PluginDb.ts"
 import { makeSharedCalls } from "../../../src/infra/postgres/sharedCalls.ts"
 
@@ -59,19 +59,37 @@ describe("calls that share a statement", () => {
     })
   )
 
-  it.effect(
-    "callers who come together share one statement, at most so many, and each has his own answer",
-    () =>
-      Effect.gen(function* () {
-        const { call, statements } = yield* scripted()
-        const asked = many(1, sharedCallsMax + 5)
-        const told = yield* Effect.forEach(asked, call, { concurrency: "unbounded" })
-        assert.deepStrictEqual(
-          told,
-          asked.map((one) => `together ${one}`)
-        )
-        assert.deepStrictEqual(statements, [asked.slice(0, sharedCallsMax), asked.slice(sharedCallsMax)])
-      })
+  it.effect("callers who come together share one statement, and each has his own answer", () =>
+    Effect.gen(function* () {
+      const { call, statements } = yield* scripted()
+      const asked = many(1, halvedCallsMin - 1)
+      const told = yield* Effect.forEach(asked, call, { concurrency: "unbounded" })
+      assert.deepStrictEqual(
+        told,
+        asked.map((one) => `together ${one}`)
+      )
+      assert.deepStrictEqual(statements, [asked])
+    })
+  )
+
+  it.effect("many callers go in two statements, one behind the other", () =>
+    Effect.gen(function* () {
+      const { call, statements } = yield* scripted()
+      const asked = many(1, halvedCallsMin + 1)
+      yield* Effect.forEach(asked, call, { concurrency: "unbounded" })
+      const half = Math.ceil(asked.length / 2)
+      assert.deepStrictEqual(statements, [asked.slice(0, half), asked.slice(half)])
+    })
+  )
+
+  it.effect("at most so many share a statement", () =>
+    Effect.gen(function* () {
+      const { call, statements } = yield* scripted()
+      const asked = many(1, 2 * sharedCallsMax + 5)
+      yield* Effect.forEach(asked, call, { concurrency: "unbounded" })
+      assert.deepStrictEqual(statements.flat(), asked)
+      assert.strictEqual(Math.max(...statements.map(({ length }) => length)), sharedCallsMax)
+    })
   )
 
   it.effect(
