@@ -51,7 +51,8 @@ const statements = (): ReadonlyArray<string> => [
     ${sampleColumns},
     check ((sandbox_id is null) = (recipe is null))
   ) with (fillfactor = 50)`,
-  // No index knows the state, so claim, progress and settlement are heap-only updates: room for them on each page.
+  // No index knows the state, so claim, progress and settlement are heap-only updates, where each page has room for them:
+  // a page that was filled by one burst is claimed by one statement, and a claimed row is half as long again.
   `create table runtime_operations (
     row_id bigint generated always as identity primary key,
     id uuid not null unique,
@@ -88,7 +89,7 @@ const statements = (): ReadonlyArray<string> => [
     check ((state = 'claimed') = (claimed_by is not null)),
     check ((state in ('succeeded', 'failed', 'superseded')) = (settled_at is not null)),
     check ((state = 'superseded') = (superseded_by is not null))
-  ) with (fillfactor = 75)`,
+  ) with (fillfactor = 38)`,
   // One live operation a runtime, whoever asks, and the queue in the order of admission. With a node it is for that node
   // alone, which carries its machine; without one any may begin it. Source: SP-ADM-09, FC-13.
   `create table live_operations (

@@ -144,6 +144,7 @@ const claimOperations = `create function claim_operations(
   ) returns setof runtime_operations language plpgsql ${plannedOnce} as $$
   declare
     candidates bigint[];
+    taken int;
   begin
     candidates := array(select o.row_id from live_operations l
       cross join lateral (select row_id from runtime_operations
@@ -164,7 +165,8 @@ const claimOperations = `create function claim_operations(
       where row_id = any (candidates) and supersede_asked_by is null and (action = 'delete'
         or (select lifecycle from core.projects where id = project_id) = 'active')
       returning *;
-    if not found or cardinality(candidates) > 1 then
+    get diagnostics taken = row_count;
+    if taken < cardinality(candidates) then
       return query with superseded as (
         update runtime_operations
           set state = 'superseded', settled_at = now(), superseded_by = coalesce(supersede_asked_by, 'system'),
