@@ -225,7 +225,7 @@ const supersedeOperation = `create function supersede_operation(
 const settleOperation = `create function settle_operation(
     p_row bigint, p_process text, p_sequence bigint, p_project bigint, p_state text, p_code text, p_text text,
     p_result jsonb, p_generation bigint, p_observed text, p_reason text, p_kept int, p_trimmed int, p_lock bigint
-  ) returns setof runtime_operations language plpgsql as $$
+  ) returns setof runtime_operations language plpgsql ${plannedOnce} as $$
   declare
     settled runtime_operations;
     boundary bigint;

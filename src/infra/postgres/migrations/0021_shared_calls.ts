@@ -93,7 +93,8 @@ const settleOperations = `create function settle_operations(
       update runtimes r set observed = s.observed, observed_reason = s.reason,
           refresh_epoch = r.refresh_epoch + (r.observed <> s.observed)::int, changed_at = now()
         from served s where s.observed is not null and r.project_id = s.project and r.generation = s.generation
-    ) select array_agg(s.row_id), array_agg(s.action), array_agg(s.step), array_agg(s.fraction), array_agg(s.message),
+    ) select array_agg(s.row_id), array_agg(s.action::text), array_agg(s.step),
+        array_agg(s.fraction::float8), array_agg(s.message),
         array_agg(s.project_id) filter (where s.boundary is not null),
         array_agg(s.boundary) filter (where s.boundary is not null)
       into ended, actions, steps, fractions, messages, crowded, boundaries from settled s;
