@@ -1,5 +1,6 @@
 /** P4's own contender: the product's dispatcher claims as many as there is room for, and each operation is ended. */
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { sharedCallsAtOnceMax } from "../../src/domain/Bounds.ts"
 import { claimUntilEmpty } from "../../src/domain/operations/claims.ts"
@@ -16,20 +17,25 @@ import { drainContender, timedDrain } from "./drainWork.ts"
 import { handleOn, sampledOut } from "./handles.ts"
 import type { PlainSettings } from "./plainPg.ts"
 
-/** Operations that one claimant has at a time. */
-const roomMax = 256
+/** Operations that one claimant asks for at a time; it has room for as many again, which end meanwhile. */
+const claimedMax = 256
 
-/** Room is there again when everything that was taken has ended. */
-const claimAndEnd = Effect.suspend(() => {
+/** Claims while what was claimed before is ended, as a daemon does whose executions end one by one. */
+const claimAndEnd = Effect.gen(function* () {
   let held: Array<Operation> = []
-  const room = Effect.suspend(() => {
+  let ending: Fiber.Fiber<unknown, unknown> | undefined
+  const room = Effect.gen(function* () {
+    if (ending !== undefined) yield* Fiber.join(ending)
     const ends = held.map((operation) => settleOperation(operation, { state: "succeeded" }))
     held = []
-    return Effect.as(Effect.all(ends, { concurrency: "unbounded", discard: true }), roomMax)
+    ending = yield* Effect.forkChild(Effect.all(ends, { concurrency: "unbounded", discard: true }))
+    return claimedMax
     // The port of room has no failure: one of the database's voids the run.
   }).pipe(Effect.orDie)
   const take = (operation: Operation) => Effect.sync(() => void held.push(operation))
-  return Effect.andThen(claimUntilEmpty(claimant, { room, take }), room)
+  yield* claimUntilEmpty(claimant, { room, take })
+  yield* room
+  yield* room
 })
 
 /** As many claimants as there are workers, each with as many connections as it needs at once. */

@@ -16,7 +16,7 @@ const pgBoss = "pg-boss, fetch 256, complete 256"
 export const drain: Suite = {
   id: "P4",
   title: "batch drain",
-  what: "10,000 queued operations, one a Project, are claimed, ended and trimmed to the receipts that are kept; peers run or complete as many jobs. Every claimant has room for 256.",
+  what: "10,000 queued operations, one a Project, are claimed, ended and trimmed to the receipts that are kept; peers run or complete as many jobs. Every claimant asks for 256 at a time, and has room for as many again, which end meanwhile.",
   figure: { name: "perSecond", better: "higher" },
   beside: ["clientCpuMicros", "serverMicros", "walBytes"],
   baseline: "graphile-worker, tuned",

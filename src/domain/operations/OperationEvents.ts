@@ -41,6 +41,8 @@ export class OperationEvents extends Context.Service<
   OperationEvents,
   {
     readonly publish: (progress: OperationProgress) => Effect.Effect<void>
+    /** The same for several, in their order: so many publications one by one cost more than what they tell. */
+    readonly publishAll: (progress: ReadonlyArray<OperationProgress>) => Effect.Effect<void>
     /** Everything published from now on, until the scope ends. The oldest is dropped beyond the bound. */
     readonly subscribe: Effect.Effect<PubSub.Subscription<OperationProgress>, never, Scope.Scope>
     /** There may be work. Signals that nobody has taken yet are one. */
@@ -56,6 +58,7 @@ export class OperationEvents extends Context.Service<
       const signal = yield* Queue.sliding<void>(1)
       return {
         publish: (event) => Effect.asVoid(PubSub.publish(progress, event)),
+        publishAll: (all) => Effect.asVoid(PubSub.publishAll(progress, all)),
         subscribe: PubSub.subscribe(progress),
         wake: Effect.asVoid(Queue.offer(signal, undefined)),
         awaitWake: Queue.take(signal)

@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { ProcessIdentity } from "../Identity.ts"
+import { keptSpan } from "../KeptSpan.ts"
 import { PluginTx, type StorageFailure } from "../persistence/PluginDb.ts"
 import type { Operation } from "./Operation.ts"
 import { OperationEvents, type OperationProgress, progressOf } from "./OperationEvents.ts"
@@ -18,14 +19,13 @@ export const publishDurable = Effect.fnUntraced(function* (progress: OperationPr
   yield* Option.isSome(tx) ? tx.value.afterCommit(publish) : publish
 })
 
-const claim = Effect.fn("operations.claim")(function* (process: ProcessIdentity, operationsMax: number) {
+const claim = Effect.fnUntraced(function* (process: ProcessIdentity, operationsMax: number) {
   const store = yield* OperationStore
   const events = yield* OperationEvents
   const moved = yield* store.claim(process, operationsMax)
-  for (const operation of moved.superseded) yield* events.publish(progressOf(operation))
-  for (const operation of moved.claimed) yield* events.publish(progressOf(operation))
+  yield* events.publishAll([...moved.superseded, ...moved.claimed].map(progressOf))
   return moved
-})
+}, keptSpan("operations.claim"))
 
 /**
  * Claims the oldest queued operation for this process. None: nothing was to be had when the claim began. Ordinary

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import { errorTextCharactersMax } from "../Bounds.ts"
 import type { AbsenceProof } from "../guests/AbsenceProof.ts"
 import type { ProjectId } from "../Identity.ts"
+import { keptSpan } from "../KeptSpan.ts"
 import type { Observation } from "../runtimes/RuntimeStore.ts"
 import { publishDurable } from "./claims.ts"
 import { type HeldClaim, OperationRows, type SettleOutcome } from "./OperationStore.ts"
@@ -15,7 +16,7 @@ export const storedErrorText = (text: string): string =>
   Array.from(text).slice(0, errorTextCharactersMax).join("")
 
 /** Ends the operation once, and publishes it after it is durable. Refused with ClaimLost; then nothing changed. */
-export const settleOperation = Effect.fn("operations.settle")(function* (
+export const settleOperation = Effect.fnUntraced(function* (
   claim: HeldClaim,
   outcome: SettleOutcome,
   observation?: Observation
@@ -28,7 +29,7 @@ export const settleOperation = Effect.fn("operations.settle")(function* (
   )
   yield* publishDurable(settled)
   return settled
-})
+}, keptSpan("operations.settle"))
 
 /** A proved absence: receipts of the Project no longer stay for that machine. Source: SP-OPS-04, BX-02. */
 export const recordMachineAbsent = Effect.fnUntraced(function* (project: ProjectId, proof: AbsenceProof) {

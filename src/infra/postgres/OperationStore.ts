@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { claimsBetweenFullWalksMax, nodeUnseenSeconds } from "../../domain/Bounds.ts"
+import type { Operation } from "../../domain/operations/Operation.ts"
 import {
   type Claimed,
   OperationStore,
@@ -16,21 +17,28 @@ import {
 import { PluginDb, PluginTx, type SqlRow } from "../../domain/persistence/PluginDb.ts"
 import { makeEnqueue } from "./admissions.ts"
 import { accessRefusal } from "./HostAccounts.ts"
-import { firstOf, operationOf, runtimeColumns, runtimeOf } from "./rows.ts"
+import { firstOf, operationHeldBy, operationOf, runtimeColumns, runtimeOf } from "./rows.ts"
 
 /** Walks read the newest rows first from here when no page was given. */
 const beyondEveryRow = Number.MAX_SAFE_INTEGER
 
-const claimText = `select * from claim_operations(
-  $1::text, $2::uuid, $3::bigint, $4::int, $5::text, $6::text, $7::text, $8::text)`
+const byAdmission = (left: Operation, right: Operation): number => left.rowId - right.rowId
+
+/** Everything but the claimant, who asks. */
+const claimText = `select row_id, id, project_id, account_id, initiator, action, request_key, generation, parameters,
+    state, claim_sequence, step, fraction, message, flags, old_recipe, new_recipe, owed, absences, result, error_code,
+    error_text, superseded_by, supersede_asked_by, created_at, claimed_at, settled_at
+  from claim_operations($1::text, $2::uuid, $3::bigint, $4::int, $5::text, $6::text, $7::text, $8::text)`
 
 /** The server answers rows of one statement in no order. */
-const claimedOf = (rows: ReadonlyArray<SqlRow>): Claimed => {
-  const moved = rows.map(operationOf).toSorted((left, right) => left.rowId - right.rowId)
-  return {
-    claimed: moved.filter(({ state }) => state === "claimed"),
-    superseded: moved.filter(({ state }) => state === "superseded")
+const claimedOf = (process: string, rows: ReadonlyArray<SqlRow>): Claimed => {
+  const claimed: Array<Operation> = []
+  const superseded: Array<Operation> = []
+  for (const row of rows) {
+    if (row.state === "claimed") claimed.push(operationHeldBy(process, row))
+    else superseded.push(operationHeldBy(null, row))
   }
+  return { claimed: claimed.toSorted(byAdmission), superseded: superseded.toSorted(byAdmission) }
 }
 
 /**
@@ -61,7 +69,7 @@ const makeClaim = (db: PluginDb["Service"]): OperationStore["Service"]["claim"] 
       })
     }).pipe(
       Effect.map((rows) => {
-        const moved = claimedOf(rows)
+        const moved = claimedOf(process.toString(), rows)
         from = rows.length < operationsMax ? 0 : Math.max(0, ...moved.claimed.map(({ rowId }) => rowId))
         return moved
       })

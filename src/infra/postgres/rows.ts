@@ -30,15 +30,22 @@ export const recipeText = (value: MachineRecipe | null | undefined): string | nu
 
 const decodeRecipe = Schema.decodeUnknownSync(MachineRecipe)
 const recipeOf = (value: unknown): MachineRecipe | null => (value === null ? null : decodeRecipe(value))
-const decodeParameters = Schema.decodeUnknownSync(OperationParameters)
+const decodeParametersOf = Schema.decodeUnknownSync(OperationParameters)
+/** Most operations have none. */
+const noParameters: OperationParameters = decodeParametersOf({})
+const decodeParameters = (value: unknown): OperationParameters =>
+  typeof value === "object" && value !== null && Object.keys(value).length === 0
+    ? noParameters
+    : decodeParametersOf(value)
 const decodeResult = Schema.decodeUnknownSync(OperationResult)
 
 /**
  * A model from columns that the schema's types and CHECKs have validated when they were written: only JSON, which
- * they do not look into, is decoded. Decoding all of it again costs as much time as a tenth of a whole admission.
+ * they do not look into, is decoded. Decoding all of it again costs as much time as a tenth of a whole admission, and
+ * to copy so many fields costs as much again: they become the model themselves.
  */
 const modelOf = <A extends object>(prototype: A, fields: Omit<A, "toString">): A =>
-  Object.assign(Object.create(prototype) as A, fields)
+  Object.setPrototypeOf(fields, prototype)
 
 /** What a Runtime is of its row. The figures of its samples are wide, and SampleStore reads them. */
 export const runtimeColumns = `project_id, generation, sandbox_id, desired, observed, observed_reason, recipe,
@@ -57,7 +64,8 @@ export const runtimeOf = (row: SqlRow): Runtime =>
     sampleStartedAtMillis: millis(row.sample_started_at)
   })
 
-export const operationOf = (row: SqlRow): Operation =>
+/** An operation of a row whose claimant is known already. */
+export const operationHeldBy = (claimant: string | null, row: SqlRow): Operation =>
   modelOf<Operation>(Operation.prototype, {
     rowId: number(row.row_id),
     id: row.id as Operation["id"],
@@ -69,7 +77,7 @@ export const operationOf = (row: SqlRow): Operation =>
     generation: number(row.generation) as Operation["generation"],
     parameters: decodeParameters(row.parameters),
     state: row.state as Operation["state"],
-    claimedBy: row.claimed_by as string | null,
+    claimedBy: claimant,
     claimSequence: number(row.claim_sequence),
     step: row.step as string | null,
     fraction: row.fraction as number,
@@ -88,6 +96,8 @@ export const operationOf = (row: SqlRow): Operation =>
     claimedAtMillis: millis(row.claimed_at),
     settledAtMillis: millis(row.settled_at)
   })
+
+export const operationOf = (row: SqlRow): Operation => operationHeldBy(row.claimed_by as string | null, row)
 
 /** An operation as admission has just written it: what was asked for, what the row was given, and its defaults. */
 export const newOperationOf = (prepared: PreparedOperation, row: SqlRow): Operation =>

@@ -88,6 +88,27 @@ describe("ends that share a statement", () => {
     )
 
     it.effect(
+      "SP-OPS-06 claims of two processes that end together each end once, under their own holders",
+      () =>
+        Effect.gen(function* () {
+          const hold = yield* stalled
+          const ours = yield* claimed(6)
+          yield* Effect.forEach(Array.from({ length: 3 }), () => queued)
+          const store = yield* OperationStore
+          const { claimed: theirs } = yield* store.claim(daemon(901), 3)
+          // Held, under the very sequence, but by another process.
+          const taken = theirs.map((operation) => ({ ...operation, claimedBy: self.toString() }))
+          const tags = (held: ReadonlyArray<Operation>) =>
+            Effect.map(settleAll(held), (told) => told.map(tagOf))
+          const [three, lost] = [theirs.map(() => "Success"), theirs.map(() => "ClaimLost")]
+          assert.deepStrictEqual(yield* tags([...ours.slice(0, 3), ...taken]), [...three, ...lost])
+          assert.deepStrictEqual(yield* tags([...ours.slice(3), ...theirs]), [...three, ...three])
+          assert.strictEqual(yield* queueFaults, 0)
+          yield* hold.release
+        })
+    )
+
+    it.effect(
       "what each end says of its operation and its runtime is written, and nothing where it is late",
       () =>
         Effect.gen(function* () {

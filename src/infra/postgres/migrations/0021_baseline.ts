@@ -51,27 +51,34 @@ const statements = (): ReadonlyArray<string> => [
     ${sampleColumns},
     check ((sandbox_id is null) = (recipe is null))
   ) with (fillfactor = 50)`,
-  // No index knows the state, so claim, progress and settlement are heap-only updates: room for them on each page.
+  // What a column may hold is said by a domain, which is known to the session and asked where the column is written: each
+  // statement would read and plan the text of a table's CHECKs anew, which costs as much as an insert.
+  `create domain operation_initiator as text check (value in ('user', 'agent', 'system'))`,
+  `create domain operation_action as text check (value in
+    ('provision', 'start', 'stop', 'restart', 'rebuild', 'snapshot', 'restore', 'recover', 'delete'))`,
+  `create domain operation_state as text check (value in ('queued', 'claimed', 'succeeded', 'failed', 'superseded'))`,
+  `create domain operation_fraction as double precision check (value between 0 and 1)`,
+  `create domain operation_flags as text[]
+    check (value <@ '{creating,removed,stopped,imported,switched,storage-removed}')`,
+  // No index knows the state, so claim, progress and settlement are heap-only updates, where each page has room for them:
+  // a page that was filled by one burst is claimed by one statement, and a claimed row is half as long again.
   `create table runtime_operations (
     row_id bigint generated always as identity primary key,
     id uuid not null unique,
     project_id bigint not null,
     account_id uuid,
-    initiator text not null check (initiator in ('user', 'agent', 'system')),
-    action text not null check (action in
-      ('provision', 'start', 'stop', 'restart', 'rebuild', 'snapshot', 'restore', 'recover', 'delete')),
+    initiator operation_initiator not null,
+    action operation_action not null,
     request_key text not null,
     generation bigint not null,
     parameters jsonb not null default '{}',
-    state text not null default 'queued'
-      check (state in ('queued', 'claimed', 'succeeded', 'failed', 'superseded')),
+    state operation_state not null default 'queued',
     claimed_by text,
     claim_sequence bigint not null default 0,
     step text,
-    fraction double precision not null default 0 check (fraction between 0 and 1),
+    fraction operation_fraction not null default 0,
     message text,
-    flags text[] not null default '{}'
-      check (flags <@ '{creating,removed,stopped,imported,switched,storage-removed}'),
+    flags operation_flags not null default '{}',
     old_recipe jsonb,
     new_recipe jsonb,
     owed text[] not null default '{}',
@@ -88,7 +95,7 @@ const statements = (): ReadonlyArray<string> => [
     check ((state = 'claimed') = (claimed_by is not null)),
     check ((state in ('succeeded', 'failed', 'superseded')) = (settled_at is not null)),
     check ((state = 'superseded') = (superseded_by is not null))
-  ) with (fillfactor = 75)`,
+  ) with (fillfactor = 38)`,
   // One live operation a runtime, whoever asks, and the queue in the order of admission. With a node it is for that node
   // alone, which carries its machine; without one any may begin it. Source: SP-ADM-09, FC-13.
   `create table live_operations (

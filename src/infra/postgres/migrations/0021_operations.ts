@@ -144,6 +144,7 @@ const claimOperations = `create function claim_operations(
   ) returns setof runtime_operations language plpgsql ${plannedOnce} as $$
   declare
     candidates bigint[];
+    taken int;
   begin
     candidates := array(select o.row_id from live_operations l
       cross join lateral (select row_id from runtime_operations
@@ -164,7 +165,8 @@ const claimOperations = `create function claim_operations(
       where row_id = any (candidates) and supersede_asked_by is null and (action = 'delete'
         or (select lifecycle from core.projects where id = project_id) = 'active')
       returning *;
-    if not found or cardinality(candidates) > 1 then
+    get diagnostics taken = row_count;
+    if taken < cardinality(candidates) then
       return query with superseded as (
         update runtime_operations
           set state = 'superseded', settled_at = now(), superseded_by = coalesce(supersede_asked_by, 'system'),
@@ -223,7 +225,7 @@ const supersedeOperation = `create function supersede_operation(
 const settleOperation = `create function settle_operation(
     p_row bigint, p_process text, p_sequence bigint, p_project bigint, p_state text, p_code text, p_text text,
     p_result jsonb, p_generation bigint, p_observed text, p_reason text, p_kept int, p_trimmed int, p_lock bigint
-  ) returns setof runtime_operations language plpgsql as $$
+  ) returns setof runtime_operations language plpgsql ${plannedOnce} as $$
   declare
     settled runtime_operations;
     boundary bigint;

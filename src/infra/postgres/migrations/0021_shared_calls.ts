@@ -47,61 +47,57 @@ const enqueueOperations = `create function enqueue_operations(
   end $$`
 
 /**
- * Ends claims that are still held, one call for each operation, and trims receipts. Left out is whose runtime, whose
- * operation or whose trim somebody else is at. Source: SP-OPS-04, SP-OPS-06.
+ * Ends claims of one process that are still held, one call for each operation, and trims receipts. Left out is whose
+ * runtime, whose operation or whose trim somebody else is at. What has ended is answered in columns: for so many, rows
+ * cost their reader more than they say. Source: SP-OPS-04, SP-OPS-06.
  */
 const settleOperations = `create function settle_operations(
-    p_rows bigint[], p_processes text[], p_sequences bigint[], p_projects bigint[], p_states text[], p_codes text[],
+    p_process text, p_rows bigint[], p_sequences bigint[], p_projects bigint[], p_states text[], p_codes text[],
     p_texts text[], p_results text[], p_generations bigint[], p_observed text[], p_reasons text[], p_locks bigint[],
     p_kept int, p_trimmed int
-  ) returns table (project_id bigint, row_id bigint, id uuid, action text, state text, step text,
-    fraction double precision, message text, error_code text) language plpgsql ${plannedOnce} as $$
-  #variable_conflict use_column
+  ) returns table (ended bigint[], actions text[], steps text[], fractions float8[], messages text[])
+  language plpgsql ${plannedOnce} as $$
   declare
-    ours bigint[] := p_rows;
+    seen bigint[];
     crowded bigint[];
     boundaries bigint[];
   begin
     if array_remove(p_observed, null) <> '{}' then
-      crowded := array(select r.project_id from runtimes r
-        where r.project_id = any (array(
-          select g.project from unnest(p_projects, p_observed) g (project, observed) where g.observed is not null)) for update skip locked);
-      ours := array(select g.operation from unnest(p_rows, p_projects, p_observed) g (operation, project, observed)
-        where g.observed is null or g.project = any (crowded));
+      seen := array(select r.project_id from unnest(p_projects, p_observed) g (project, observed)
+        join runtimes r on r.project_id = g.project where g.observed is not null for update of r skip locked);
     end if;
-    ours := array(select o.row_id from unnest(p_rows, p_processes, p_sequences) g (operation, process, sequence)
-      join runtime_operations o on o.row_id = g.operation
-      where g.operation = any (ours) and o.state = 'claimed' and o.claimed_by = g.process
-        and o.claim_sequence = g.sequence for update of o skip locked);
-    select array_agg(c.operation) filter (where c.boundary is null or c.tried),
-        array_agg(c.project) filter (where c.tried), array_agg(c.boundary) filter (where c.tried)
-      into ours, crowded, boundaries
-      from (select g.operation, g.project, k.boundary,
-          case when k.boundary is not null then pg_try_advisory_xact_lock(g.lock) end as tried
-        from unnest(p_rows, p_projects, p_locks) g (operation, project, lock)
-          left join lateral (select o.row_id as boundary from runtime_operations o where o.project_id = g.project
-            order by o.row_id desc offset p_kept limit 1) k on true
-        where g.operation = any (ours)) c;
-    return query with settled as (
+    with held as materialized (
+      select g.* from unnest(p_rows, p_sequences, p_projects, p_states, p_codes, p_texts, p_results, p_generations,
+          p_observed, p_reasons, p_locks)
+          g (operation, sequence, project, state, code, text, result, generation, observed, reason, lock)
+        cross join lateral (select from runtime_operations o
+          where o.row_id = g.operation and o.state = 'claimed' and o.claimed_by = p_process
+            and o.claim_sequence = g.sequence for update skip locked) o
+        where g.observed is null or g.project = any (seen)
+    ), served as materialized (
+      select h.*, k.boundary from held h
+        left join lateral (select o.row_id as boundary from runtime_operations o where o.project_id = h.project
+          order by o.row_id desc offset p_kept limit 1) k on true
+        where k.boundary is null or pg_try_advisory_xact_lock(h.lock)
+    ), settled as (
       update runtime_operations o
-        set state = g.state, settled_at = now(), claimed_by = null, error_code = g.code, error_text = g.text,
-          superseded_by = case when g.state = 'superseded' then 'system' end,
-          result = coalesce(g.result::jsonb, o.result),
-          fraction = case when g.state = 'succeeded' then 1 else o.fraction end
-        from unnest(p_rows, p_states, p_codes, p_texts, p_results) g (operation, state, code, text, result)
-        where o.row_id = g.operation and g.operation = any (ours)
-        returning o.project_id, o.row_id, o.id, o.action, o.state, o.step, o.fraction, o.message, o.error_code
+        set state = s.state, settled_at = now(), claimed_by = null, error_code = s.code, error_text = s.text,
+          superseded_by = case when s.state = 'superseded' then 'system' end,
+          result = coalesce(s.result::jsonb, o.result),
+          fraction = case when s.state = 'succeeded' then 1 else o.fraction end
+        from served s where o.row_id = s.operation
+        returning o.project_id, o.row_id, o.action, o.step, o.fraction, o.message, s.boundary
     ), gone as (
       delete from live_operations l using settled s where l.project_id = s.project_id and l.row_id = s.row_id
-    ) select * from settled;
-    if array_remove(p_observed, null) <> '{}' then
-      update runtimes r set observed = g.observed, observed_reason = g.reason,
-          refresh_epoch = r.refresh_epoch + (r.observed <> g.observed)::int, changed_at = now()
-        from unnest(p_rows, p_projects, p_generations, p_observed, p_reasons)
-          g (operation, project, generation, observed, reason)
-        where g.operation = any (ours) and g.observed is not null
-          and r.project_id = g.project and r.generation = g.generation;
-    end if;
+    ), observed as (
+      update runtimes r set observed = s.observed, observed_reason = s.reason,
+          refresh_epoch = r.refresh_epoch + (r.observed <> s.observed)::int, changed_at = now()
+        from served s where s.observed is not null and r.project_id = s.project and r.generation = s.generation
+    ) select array_agg(s.row_id), array_agg(s.action::text), array_agg(s.step),
+        array_agg(s.fraction::float8), array_agg(s.message),
+        array_agg(s.project_id) filter (where s.boundary is not null),
+        array_agg(s.boundary) filter (where s.boundary is not null)
+      into ended, actions, steps, fractions, messages, crowded, boundaries from settled s;
     if crowded is not null then
       delete from runtime_operations where row_id = any (array(
         select t.row_id from unnest(crowded, boundaries) c (project, boundary)
@@ -109,6 +105,7 @@ const settleOperations = `create function settle_operations(
             where o.project_id = c.project and o.row_id <= c.boundary and o.settled_at is not null and o.owed = '{}'
             order by o.row_id limit p_trimmed for update skip locked) t));
     end if;
+    return next;
   end $$`
 
 export const sharedCallFunctions: ReadonlyArray<string> = [enqueueOperations, settleOperations]
