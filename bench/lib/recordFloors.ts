@@ -10,6 +10,7 @@ import { DatabaseSync } from "node:sqlite"
 import { promisify } from "node:util"
 import { counted } from "./counted.ts"
 import type { Contender, Figures, Load } from "./definition.ts"
+import { placeOfRun } from "./disk.ts"
 import { numberMark, recordTemplate, writtenNumber } from "./sampleRecord.ts"
 import { percentile } from "./statistics.ts"
 
@@ -81,17 +82,18 @@ export const placed = (
   runIn: (place: string, load: Load) => Effect.Effect<Figures, unknown>,
   texts: (place: string) => ReadonlyArray<string>,
   place: string
-): Contender =>
-  counted(
+): Contender => {
+  let directory = place
+  return counted(
     name,
     (load) =>
-      Effect.gen(function* () {
-        Files.rmSync(place, { recursive: true, force: true })
-        Files.mkdirSync(place, { recursive: true, mode: 0o700 })
-        return yield* runIn(place, load)
+      Effect.suspend(() => {
+        directory = placeOfRun(place)
+        return runIn(directory, load)
       }),
-    (all) => Effect.sync(() => lastWritesMissing({ texts: () => texts(place), all }))
+    (all) => Effect.sync(() => lastWritesMissing({ texts: () => texts(directory), all }))
   )
+}
 
 /** The loop in C, compiled before; `template` is the file with the record's text. */
 export const nativeFloor = (program: string, template: string, place: string): Contender =>

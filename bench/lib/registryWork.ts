@@ -9,6 +9,7 @@ import type { SandboxId } from "../../src/domain/Identity.ts"
 import { SandboxRecord } from "../../src/domain/registry/Record.ts"
 import { loopEffects } from "./closedLoop.ts"
 import type { Contender } from "./definition.ts"
+import { placeOfRun } from "./disk.ts"
 import { measuredDisk } from "./measuredDisk.ts"
 import { differences, freshRegistry, openProduct, portsOn } from "./registryStage.ts"
 import { writtenNumber } from "./sampleRecord.ts"
@@ -18,12 +19,14 @@ export const numbered = (number: string) => (record: SandboxRecord) =>
   Result.succeed(new SandboxRecord({ ...record, metadata: { ...record.metadata, write: number } }))
 
 /** `Registry.update` in as many fibers as there are writers, each change of another record than the one before. */
-export const registryWrites = (directory: string): Contender => {
+export const registryWrites = (place: string): Contender => {
+  let directory = place
   let memory: ReadonlyMap<SandboxId, SandboxRecord> = new Map()
   return {
     name: "Registry.update",
     run: (load) => {
       const meter = measuredDisk()
+      directory = placeOfRun(place)
       return Effect.gen(function* () {
         const { registry, ids } = yield* freshRegistry(directory)
         meter.begin()
