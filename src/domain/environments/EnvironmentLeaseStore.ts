@@ -278,10 +278,9 @@ export class EnvironmentLeaseStore extends Context.Service<
      */
     readonly dueCleanups: (options: {
       readonly backoffMillis: number
-      /** The page that this one follows: a row that was due when the first of them was read comes once. */
+      /** What this one follows: a row that was due when the first page was read comes once. */
       readonly after?: DueCleanups
-      /** Pages that are read at once, one unless told. */
-      readonly pagesMax?: number
+      readonly pagesMax?: number // Read at once, one unless told.
     }) => Effect.Effect<DueCleanups, StorageError>
     /** Puts a row whose worker is away behind the others, without a try. Source: RL 6.4 item 4. */
     readonly postponeCleanup: (lease: EnvironmentLeaseId) => Effect.Effect<void, StorageError>
