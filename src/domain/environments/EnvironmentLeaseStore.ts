@@ -273,14 +273,14 @@ export class EnvironmentLeaseStore extends Context.Service<
       end: CleanupEnd
     ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
     /**
-     * Rows in `pending_cleanup` whose back-off is over and that no live claim holds, the longest waiting first; at most
-     * `cleanupSweepPageMax` a page. A row with metadata that cannot be read is among them. Source: RL-SWEEP-05.
+     * Rows in `pending_cleanup` whose back-off is over and that no live claim holds, also where their metadata cannot be
+     * read; the longest waiting first, at most `cleanupSweepPageMax` a page. Source: RL-SWEEP-05.
      */
     readonly dueCleanups: (options: {
       readonly backoffMillis: number
-      /** What this one follows: a row that was due when the first page was read comes once. */
+      /** What this one, of `pagesMax` pages or one, follows: what was due when the first was read comes once. */
       readonly after?: DueCleanups
-      readonly pagesMax?: number // Read at once, one unless told.
+      readonly pagesMax?: number
     }) => Effect.Effect<DueCleanups, StorageError>
     /** Puts a row whose worker is away behind the others, without a try. Source: RL 6.4 item 4. */
     readonly postponeCleanup: (lease: EnvironmentLeaseId) => Effect.Effect<void, StorageError>
