@@ -274,13 +274,13 @@ export class EnvironmentLeaseStore extends Context.Service<
     ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
     /**
      * Rows in `pending_cleanup` whose back-off is over and that no live claim holds, also where their metadata cannot be
-     * read; the longest waiting first, at most `cleanupSweepPageMax` a page. Source: RL-SWEEP-05.
+     * read; the longest waiting first: one page unless told, of at most `cleanupSweepPageMax`, behind those that were read
+     * before. A row that was due when the first page was read comes once. Source: RL-SWEEP-05.
      */
     readonly dueCleanups: (options: {
       readonly backoffMillis: number
-      /** What this one, of `pagesMax` pages or one, follows: what was due when the first was read comes once. */
-      readonly after?: DueCleanups
       readonly pagesMax?: number
+      readonly after?: DueCleanups
     }) => Effect.Effect<DueCleanups, StorageError>
     /** Puts a row whose worker is away behind the others, without a try. Source: RL 6.4 item 4. */
     readonly postponeCleanup: (lease: EnvironmentLeaseId) => Effect.Effect<void, StorageError>
