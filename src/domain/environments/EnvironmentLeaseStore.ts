@@ -273,9 +273,8 @@ export class EnvironmentLeaseStore extends Context.Service<
       end: CleanupEnd
     ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
     /**
-     * Rows in `pending_cleanup` whose back-off is over and that no live claim holds, also where their metadata cannot be
-     * read; the longest waiting first: one page unless told, of at most `cleanupSweepPageMax`, behind those that were read
-     * before. A row that was due when the first page was read comes once. Source: RL-SWEEP-05.
+     * Rows in `pending_cleanup` whose back-off is over and that no live claim holds, unreadable ones too, the longest waiting
+     * first: a page or `pagesMax` of `cleanupSweepPageMax`, each row once behind `after`. Source: RL-SWEEP-05.
      */
     readonly dueCleanups: (options: {
       readonly backoffMillis: number
