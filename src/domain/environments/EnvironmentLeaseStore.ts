@@ -138,7 +138,7 @@ export type CleanupEnd =
    */
   | { readonly _tag: "Owed"; readonly metadata?: JsonObject; readonly isTry?: boolean }
 
-/** A page of the sweep's queue, and where the next one begins. */
+/** Pages of the sweep's queue, and where the next one begins. */
 export interface DueCleanups {
   readonly leases: ReadonlyArray<EnvironmentLease>
   /** When the first page was read, by the database's clock: what is put into the queue since is not of this pass. */
@@ -273,12 +273,12 @@ export class EnvironmentLeaseStore extends Context.Service<
       end: CleanupEnd
     ) => Effect.Effect<Option.Option<EnvironmentLease>, StorageError>
     /**
-     * Rows in `pending_cleanup` whose back-off is over and that no live claim holds, the longest waiting first; a page of
-     * at most `cleanupSweepPageMax`. A row with metadata that cannot be read is among them. Source: RL-SWEEP-05.
+     * Rows in `pending_cleanup` whose back-off is over and that no live claim holds, unreadable ones too, the longest waiting
+     * first: a page or `pagesMax` of `cleanupSweepPageMax`, each row once behind `after`. Source: RL-SWEEP-05.
      */
     readonly dueCleanups: (options: {
       readonly backoffMillis: number
-      /** The page that this one follows: a row that was due when the first of them was read comes once. */
+      readonly pagesMax?: number
       readonly after?: DueCleanups
     }) => Effect.Effect<DueCleanups, StorageError>
     /** Puts a row whose worker is away behind the others, without a try. Source: RL 6.4 item 4. */

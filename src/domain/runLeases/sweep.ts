@@ -125,20 +125,16 @@ const readingPluginsOnce = <A, E, R>(page: Effect.Effect<A, E, R>) =>
 const batchesDue = Effect.fnUntraced(function* (backoffMillis: number) {
   const store = yield* EnvironmentLeaseStore
   const oneAtATime = yield* Semaphore.make(1)
-  let pages = 0
+  let pagesLeft: number = cleanupSweepPagesMax
   let last: DueCleanups | undefined
-  const read = Effect.gen(function* () {
-    const after = last === undefined ? {} : { after: last }
-    last = yield* store.dueCleanups({ backoffMillis, ...after })
-    pages = last.leases.length < cleanupSweepPageMax ? cleanupSweepPagesMax : pages + 1
-    return last.leases
-  }).pipe(Effect.tapError(() => Effect.sync(() => (pages = cleanupSweepPagesMax))))
   const batch = Effect.gen(function* () {
-    const rows: Array<EnvironmentLease> = []
-    const most = Math.min(pages + cleanupSweepPagesTogetherMax, cleanupSweepPagesMax)
-    while (pages < most) rows.push(...(yield* read))
-    return rows
-  })
+    const pagesMax = Math.min(pagesLeft, cleanupSweepPagesTogetherMax)
+    if (pagesMax === 0) return []
+    const after = last === undefined ? {} : { after: last }
+    last = yield* store.dueCleanups({ backoffMillis, pagesMax, ...after })
+    pagesLeft = last.leases.length < pagesMax * cleanupSweepPageMax ? 0 : pagesLeft - pagesMax
+    return last.leases
+  }).pipe(Effect.tapError(() => Effect.sync(() => (pagesLeft = 0))))
   return oneAtATime.withPermit(batch)
 })
 

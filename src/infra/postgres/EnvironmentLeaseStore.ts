@@ -26,18 +26,28 @@ import { groupedCalls } from "./groupedCalls.ts"
 import { leaseCleanups } from "./leaseCleanups.ts"
 import { leaseIntents } from "./leaseIntents.ts"
 import { leaseReads } from "./leaseReads.ts"
-import { jsonText, leaseIn, leaseOf, leasesOf, type Run, runner, unknownWhenUnanswered } from "./leaseRows.ts"
+import {
+  jsonText,
+  leaseIn,
+  leaseOf,
+  leasesOf,
+  newLeaseOf,
+  type Run,
+  runner,
+  unknownWhenUnanswered
+} from "./leaseRows.ts"
 
 type Service = EnvironmentLeaseStore["Service"]
 
 const acquireText = `select f.outcome, (f.lease).*
-  from jsonb_to_recordset($1::text::jsonb) as c(place int, id uuid, tenant uuid, environment uuid,
+  from jsonb_to_record($1::text::jsonb) as c(id uuid, tenant uuid, environment uuid,
       "executionWorkspace" uuid, task uuid, run uuid, policy text, provider text, "providerLeaseId" text,
       "expiresAtMillis" float8, metadata jsonb, "sentConfig" jsonb, "assertTenantBinding" boolean, replaces uuid),
     lateral acquire_environment_lease(c.id, c.tenant, c.environment, c."executionWorkspace", c.task, c.run, c.policy,
       c.provider, c."providerLeaseId", to_timestamp(c."expiresAtMillis" / 1000), c.metadata, c."sentConfig",
-      c."assertTenantBinding", c.replaces) as f
-  order by c.place`
+      c."assertTenantBinding", c.replaces) as f`
+
+const acquireTogetherText = "select * from acquire_environment_leases($1::text::jsonb)"
 
 const refusals = {
   mismatch: () => new EnvironmentTenantMismatch(),
@@ -60,20 +70,38 @@ const leaseOrRefusal = (row: SqlRow | undefined): Effect.Effect<EnvironmentLease
     : Effect.succeed(leaseOf(row))
 }
 
-/** Those that may wait for a binding's row, for the row that they take over, or for who has their key, go alone. */
+/**
+ * Several go together. Those that may wait for a row go alone; those that were left out go one by one, so that the last
+ * place of an environment is given once.
+ */
 const acquireLease = (run: Run): Service["acquireLease"] => {
-  const send = (leases: ReadonlyArray<NewEnvironmentLease>) =>
-    run("acquireLease", acquireText, [jsonText(leases.map((lease, place) => ({ ...lease, place })))])
-  const together = groupedCalls<NewEnvironmentLease, SqlRow | undefined>({
+  const alone = (lease: NewEnvironmentLease) =>
+    Effect.map(run("acquireLease", acquireText, [jsonText(lease)]), ([row]) => leaseOrRefusal(row))
+  const together = groupedCalls<NewEnvironmentLease, EnvironmentLease | undefined>({
     max: groupedLeasesMax,
     atOnce: groupedStatementsAtOnceMax,
-    run: send
+    run: (leases) =>
+      Effect.map(run("acquireLease", acquireTogetherText, [jsonText(leases)]), (rows) => {
+        const rowOf = new Map(rows.map((row) => [row["lease"], row]))
+        return leases.map((lease) => {
+          const row = rowOf.get(lease.id)
+          return row === undefined ? undefined : newLeaseOf(lease, row)
+        })
+      })
+  })
+  const oneByOne = groupedCalls<NewEnvironmentLease, ReturnType<typeof leaseOrRefusal>>({
+    max: 1,
+    run: (leases) => Effect.forEach(leases, (lease) => alone(lease))
   })
   return (lease) => {
     const isKeyed = Object.hasOwn(lease.metadata, "acquisitionRequest")
     const mayWait = isKeyed || lease.assertTenantBinding || lease.replaces !== undefined
-    const answer = mayWait ? Effect.map(send([lease]), ([row]) => row) : together(lease)
-    return Effect.flatMap(unknownWhenUnanswered(answer), leaseOrRefusal)
+    const answer = mayWait
+      ? alone(lease)
+      : Effect.flatMap(together(lease), (taken) =>
+          taken === undefined ? oneByOne(lease) : Effect.succeed(Effect.succeed(taken))
+        )
+    return Effect.flatten(unknownWhenUnanswered(answer))
   }
 }
 

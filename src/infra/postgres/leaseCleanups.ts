@@ -6,7 +6,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import {
   cleanupClaimMillis,
-  cleanupOperatorRetryMillis,
   cleanupSweepPageMax,
   endedLeaseKeptSeconds,
   endedLeasesPrunedMax,
@@ -23,7 +22,7 @@ import type { JsonObject } from "../../domain/Json.ts"
 import type { SqlRow } from "../../domain/persistence/PluginDb.ts"
 import { groupedCalls } from "./groupedCalls.ts"
 import { jsonText, leasesOf, type Run, unknownWhenUnanswered } from "./leaseRows.ts"
-import { claimedNow, unfinished } from "./migrations/0021_environment_leases.ts"
+import { unfinished } from "./migrations/0021_environment_leases.ts"
 
 type Service = EnvironmentLeaseStore["Service"]
 
@@ -61,15 +60,10 @@ const renewText = `update environment_leases l
     and l.run_id is not distinct from $3::uuid and l.provider_lease_id is not distinct from $4::text
   returning l.id`
 
-/** The rows behind a place in the queue's order. None that came into it since the first page was read is among them. */
 const dueText = `select l.*, floor(extract(epoch from clock_timestamp()) * 1000)::float8 as read_at
-  from environment_leases l
-  where l.status = 'pending_cleanup' and not ${claimedNow("l")}
-    and (l.cleanup_due_at, l.id) > (to_timestamp($2::float8 / 1000), $3::uuid)
-    and l.cleanup_due_at < to_timestamp($4::float8 / 1000)
-    and l.cleanup_due_at <= clock_timestamp() - make_interval(secs => (
-      case when l.needs_operator then greatest($1::float8, ${cleanupOperatorRetryMillis}) else $1::float8 end) / 1000)
-  order by l.cleanup_due_at, l.id limit ${cleanupSweepPageMax}`
+  from due_environment_cleanups($1::float8, to_timestamp($2::float8 / 1000), $3::uuid, to_timestamp($4::float8 / 1000),
+    $5::int) l
+  order by l.cleanup_due_at, l.id`
 
 /** Bounds of a first page, which follows nothing: no row is due before the one or after the other. */
 const farPastMillis = -1
@@ -78,13 +72,14 @@ const noId = "00000000-0000-0000-0000-000000000000"
 
 const dueCleanups =
   (run: Run): Service["dueCleanups"] =>
-  ({ after, backoffMillis }) =>
+  ({ after, backoffMillis, pagesMax = 1 }) =>
     Effect.map(
       run("dueCleanups", dueText, [
         backoffMillis,
         after?.lastDueAtMillis ?? farPastMillis,
         after?.leases.at(-1)?.id ?? noId,
-        after?.readAtMillis ?? farAheadMillis
+        after?.readAtMillis ?? farAheadMillis,
+        pagesMax * cleanupSweepPageMax
       ]),
       (rows) => {
         const last = rows.at(-1)?.["cleanup_due_at"]

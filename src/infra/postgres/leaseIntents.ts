@@ -25,9 +25,8 @@ type Service = EnvironmentLeaseStore["Service"]
 const intendText = `select intend_environment_lease(c.id, c.tenant, c.environment, c.run, c.provider, c.plugin, c.name,
     c.installation, c.generation, c.process, c.request ->> 'key', c.request ->> 'fingerprint',
     ${environmentIntentsMax}) as outcome
-  from jsonb_to_recordset($1::text::jsonb) as c(place int, id uuid, tenant uuid, environment uuid, run uuid,
-    provider text, plugin uuid, name text, installation text, generation bigint, process text, request jsonb)
-  order by c.place`
+  from jsonb_to_record($1::text::jsonb) as c(id uuid, tenant uuid, environment uuid, run uuid, provider text,
+    plugin uuid, name text, installation text, generation bigint, process text, request jsonb)`
 
 const refusedOr = (
   outcome: unknown
@@ -36,21 +35,33 @@ const refusedOr = (
   return outcome === "taken" ? Effect.fail(new AcquisitionRequestTaken()) : Effect.void
 }
 
-/** Intents wait for nobody's rows, so several go together; one that may wait for who has its key goes alone. */
+const intendTogetherText = "select intend_environment_leases($1::text::jsonb) as id"
+
+/**
+ * Several go together. One that may wait for who has its key goes alone; those that were left out go one by one, so that the
+ * last place of an environment is given once.
+ */
 const intend = (run: Run): Service["intend"] => {
-  const send = (intents: ReadonlyArray<ProviderIntent>) =>
-    Effect.map(
-      run("intend", intendText, [jsonText(intents.map((intent, place) => ({ ...intent, place })))]),
-      (rows) => rows.map((row) => row["outcome"])
-    )
-  const together = groupedCalls<ProviderIntent, unknown>({
+  const alone = (intent: ProviderIntent) =>
+    Effect.map(run("intend", intendText, [jsonText(intent)]), ([row]) => row?.["outcome"])
+  const together = groupedCalls<ProviderIntent, boolean>({
     max: groupedLeasesMax,
     atOnce: groupedStatementsAtOnceMax,
-    run: send
+    run: (intents) =>
+      Effect.map(run("intend", intendTogetherText, [jsonText(intents)]), (rows) => {
+        const noted = new Set(rows.map((row) => row["id"]))
+        return intents.map(({ id }) => noted.has(id))
+      })
+  })
+  const oneByOne = groupedCalls<ProviderIntent, unknown>({
+    max: 1,
+    run: (intents) => Effect.forEach(intents, (intent) => alone(intent))
   })
   return (intent) => {
     const answer =
-      intent.request === undefined ? together(intent) : Effect.map(send([intent]), ([outcome]) => outcome)
+      intent.request === undefined
+        ? Effect.flatMap(together(intent), (noted) => (noted ? Effect.succeed("intended") : oneByOne(intent)))
+        : alone(intent)
     return Effect.flatMap(unknownWhenUnanswered(answer), refusedOr)
   }
 }

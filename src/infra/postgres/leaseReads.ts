@@ -85,8 +85,7 @@ const abandonedText = `select l.* from environment_leases l left join core.runs 
 
 /** What several runs hold, for the releases of them that come together, with the environments that they release it in. */
 const ofRunsText = `select l.*, ${columnsBeside("e")}
-  from unnest($1::uuid[]) as asked(run), lateral (${newest("l.run_id = asked.run")}) l
-    left join environments e on e.id = l.environment_id
+  from environment_leases_of_runs($1::uuid[]) l left join environments e on e.id = l.environment_id
   order by l.created_at desc, l.id desc`
 
 const heldByRun = (run: Run): Service["heldByRun"] =>

@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import { EnvironmentLease } from "../../domain/environments/EnvironmentLease.ts"
+import type { NewEnvironmentLease } from "../../domain/environments/EnvironmentLeaseStore.ts"
 import { isJsonObject, type JsonObject } from "../../domain/Json.ts"
 import {
   CommitUnknown,
@@ -46,6 +47,35 @@ export const leaseOf = (row: SqlRow): EnvironmentLease => {
   return Object.assign(Object.create(EnvironmentLease.prototype) as EnvironmentLease, fields)
 }
 
+/** A lease as its acquisition has just written it: what was asked for, what the row was given, and its defaults. */
+export const newLeaseOf = (lease: NewEnvironmentLease, row: SqlRow): EnvironmentLease => {
+  const { environment, executionWorkspace, expiresAtMillis, id, policy, provider, providerLeaseId } = lease
+  const { metadata, run, sentConfig, task, tenant } = lease
+  const fields: Fields = {
+    id,
+    tenant,
+    environment,
+    executionWorkspace,
+    task,
+    run,
+    status: "active",
+    policy,
+    provider,
+    providerLeaseId,
+    expiresAtMillis,
+    releasedAtMillis: null,
+    failureReason: null,
+    cleanupStatus: null,
+    metadata: stored(metadata),
+    sentConfig: sentConfig === null ? null : stored(sentConfig),
+    cleanupTries: 0,
+    needsOperator: false,
+    endedBy: null,
+    createdAtMillis: (row["created_at"] as Date).getTime()
+  }
+  return Object.assign(Object.create(EnvironmentLease.prototype) as EnvironmentLease, fields)
+}
+
 export const leasesOf = (rows: ReadonlyArray<SqlRow>): ReadonlyArray<EnvironmentLease> => rows.map(leaseOf)
 
 export const leaseIn = (rows: ReadonlyArray<SqlRow>): Option.Option<EnvironmentLease> =>
@@ -64,8 +94,12 @@ const storableValue = (_: string, value: unknown): unknown => {
 }
 
 /** The text of a jsonb parameter; null stays null. What jsonb could not hold is written as the replacement character. */
-export const jsonText = (value: JsonObject | ReadonlyArray<JsonObject> | null): string | null =>
+export const jsonText = (value: object | null): string | null =>
   value === null ? null : JSON.stringify(value, storableValue)
+
+/** What is read again of an object that was written. */
+const stored = (value: JsonObject): JsonObject =>
+  JSON.parse(JSON.stringify(value, storableValue)) as JsonObject
 
 export type Run = (
   method: string,

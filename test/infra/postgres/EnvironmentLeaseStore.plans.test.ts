@@ -5,7 +5,7 @@ import * as Layer from "effect/Layer"
 import { EnvironmentLeaseStore } from "../../../src/domain/environments/EnvironmentLeaseStore.ts"
 import type { EnvironmentLease } from "../../../src/domain/environments/EnvironmentLease.ts"
 import type { AgentId, EnvironmentId, RunId, TaskId, TenantId } from "../../../src/domain/Identity.ts"
-import { PluginDb, type Query } from "../../../src/domain/persistence/PluginDb.ts"
+import { PluginDb, PluginTx, type Query } from "../../../src/domain/persistence/PluginDb.ts"
 import { stores } from "../../domain/runLeases/leaseStores.ts"
 import { sql } from "../../domain/runLeases/rawRows.ts"
 import { clone } from "../../support/clone.ts"
@@ -45,7 +45,6 @@ const planOf = Effect.fnUntraced(function* ({ parameters = [], text }: Query) {
 
 /** Reads and the index by which each has to come. */
 const expected: ReadonlyArray<readonly [operation: string, index: RegExp]> = [
-  ["heldByRun", /environment_leases_by_run/],
   ["listLeases", /environment_leases_by_run/],
   ["listLeases", /environment_leases_by_environment/],
   ["listLeases", /environment_leases_by_tenant/],
@@ -56,11 +55,77 @@ const expected: ReadonlyArray<readonly [operation: string, index: RegExp]> = [
   ["ofAgent", /environment_leases_of_agent/],
   ["hasOtherOwner", /environment_leases_held/],
   ["abandoned", /environment_leases_held/],
-  ["dueCleanups", /environment_leases_owed/],
   ["pruneEnded", /environment_leases_over/]
 ]
 
+const id = (ending: number): string => uuid(900_000 + ending)
+const inJson = (list: ReadonlyArray<object>): string => JSON.stringify(list)
+const claimed = { attempt: "one", providerLeaseId: "s602", run: null, metadata: {}, remove: [], isTry: false }
+
+/** Functions on leases whose plans are made once, each about one row or two, with what it reads of the table at most. */
+const functions: ReadonlyArray<readonly [name: string, text: string, given: ReadonlyArray<string>]> = [
+  [
+    "release",
+    "release_environment_leases($1::text::jsonb, true)",
+    [inJson([{ lease: id(1), status: "released", metadata: {} }])]
+  ],
+  [
+    "claim",
+    "claim_environment_cleanups($1::text::jsonb, true)",
+    [inJson([{ lease: id(602), attempt: "one", from: ["pending_cleanup"], refuseLiveRun: true, marker: {} }])]
+  ],
+  [
+    "settle",
+    "settle_environment_cleanups($1::text::jsonb, true)",
+    [inJson([{ lease: id(602), ...claimed, status: "expired" }])]
+  ],
+  ["acquire", "acquire_environment_leases($1::text::jsonb)", [inJson([])]],
+  ["runs", "environment_leases_of_runs(array[$1::uuid])", [id(3)]],
+  ["due", "due_environment_cleanups(0, to_timestamp(0), $1::uuid, 'infinity', 20)", [uuid(0)]]
+]
+
 describe("plans of environment leases", () => {
+  it.live(
+    "FC-15 functions come to their rows by the ids of these and not through all of a status, also where they were planned on an empty table",
+    () =>
+      Effect.gen(function* () {
+        const db = yield* PluginDb
+        const counts = yield* db.transaction(
+          "test.functions",
+          Effect.gen(function* () {
+            const tx = yield* PluginTx
+            const run = (text: string, parameters: ReadonlyArray<unknown> = []) =>
+              tx.query({ operation: "test.functions", text, parameters })
+            const readRows = run(
+              `select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables
+                where relid = 'environment_leases'::regclass`
+            ).pipe(Effect.map(([row]) => Number(row?.["rows"])))
+            const callAll = Effect.forEach(functions, ([name, text, given]) =>
+              Effect.gen(function* () {
+                const before = yield* readRows
+                const answered = yield* run(`select * from ${text}`, given)
+                return [name, answered.length, (yield* readRows) - before] as const
+              })
+            )
+            yield* callAll
+            yield* run(
+              `insert into environment_leases (id, tenant_id, run_id, status, provider_lease_id, released_at, cleanup_due_at)
+                select ('00000000-0000-4000-8000-' || lpad((900000 + n)::text, 12, '0'))::uuid, gen_random_uuid(),
+                  case when n <= 600 then ('00000000-0000-4000-8000-' || lpad((900000 + n)::text, 12, '0'))::uuid end,
+                  case when n <= 600 then 'active' else 'pending_cleanup' end, 's' || n,
+                  case when n > 600 then now() end, case when n > 600 then now() - interval '1 hour' end
+                from generate_series(1, 1200) n`
+            )
+            return yield* callAll
+          })
+        )
+        for (const [name, answered, rows] of counts) {
+          assert.strictEqual(answered, { acquire: 0, due: 20 }[name as string] ?? 1, name)
+          assert.isAtMost(rows, name === "due" ? 30 : 8, name)
+        }
+      }).pipe(Effect.scoped, Effect.provide(clone(2)))
+  )
+
   it.live(
     "FC-15 no statement walks through the whole table",
     () => {
@@ -78,7 +143,6 @@ describe("plans of environment leases", () => {
         const environment = uuid(7) as EnvironmentId
         const other = uuid(1_000)
         sent.length = 0
-        yield* leases.heldByRun(other as RunId)
         yield* leases.listLeases({ run: other as RunId })
         yield* leases.listLeases({ environment })
         yield* leases.listLeases({ tenant })
@@ -90,7 +154,6 @@ describe("plans of environment leases", () => {
         const held = { id: uuid(1), provider: "p", providerLeaseId: "s50", environment }
         yield* leases.hasOtherOwner(held as EnvironmentLease)
         yield* leases.abandoned
-        yield* leases.dueCleanups({ backoffMillis: 0 })
         yield* leases.pruneEnded
         const all = [...sent]
         assert.deepStrictEqual(

@@ -6,6 +6,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
+import { environmentLeasesLiveMax } from "../../../src/domain/Bounds.ts"
 import { EnvironmentLeaseStore } from "../../../src/domain/environments/EnvironmentLeaseStore.ts"
 import { EnvironmentStore } from "../../../src/domain/environments/EnvironmentStore.ts"
 import { EnvironmentId, type EnvironmentLeaseId } from "../../../src/domain/Identity.ts"
@@ -76,6 +77,47 @@ describe("leases that come together", () => {
         assert.strictEqual((yield* leases.intents).length, 1)
       }).pipe(Effect.scoped, Effect.provide(layer))
     }
+  )
+
+  it.live("RL-ACQ-10 what an acquisition answers is what its row says, whatever a provider returned", () =>
+    Effect.gen(function* () {
+      const leases = yield* EnvironmentLeaseStore
+      const here = { tenant: yield* newTenant, environment: yield* newEnvironment("sandbox") }
+      const metadata = {
+        zero: "a\0b",
+        half: "\ud800",
+        none: undefined,
+        deep: { list: [1, null, { z: 1.5 }] }
+      }
+      const asked = {
+        ...acquisition(here, { metadata, expiresAtMillis: 1_766_000_000_123 }),
+        sentConfig: metadata
+      }
+      const answered = yield* leases.acquireLease(asked)
+      assert.deepStrictEqual(Option.some(answered), yield* leases.getLeaseById(asked.id))
+      assert.deepStrictEqual(yield* leases.acquireLease(asked), answered)
+    }).pipe(onClone)
+  )
+
+  it.live("FC-15 of several that come together for the last place of an environment one has it", () =>
+    Effect.gen(function* () {
+      const leases = yield* EnvironmentLeaseStore
+      const here = { tenant: yield* newTenant, environment: yield* newEnvironment("sandbox") }
+      yield* sql(
+        `insert into environment_leases (id, tenant_id, environment_id)
+          select gen_random_uuid(), $1::uuid, $2::uuid from generate_series(1, ${environmentLeasesLiveMax - 1})`,
+        [here.tenant, here.environment.id]
+      )
+      const all = <A, E, R>(each: () => Effect.Effect<A, E, R>) =>
+        Effect.all(
+          Array.from({ length: 3 }, () => Effect.result(each())),
+          { concurrency: "unbounded" }
+        )
+      const intents = yield* all(() => leases.intend(intention(here)))
+      assert.deepStrictEqual(intents.map(Result.isSuccess).toSorted(), [false, false, true])
+      const taken = yield* all(() => leases.acquireLease(acquisition(here)))
+      assert.deepStrictEqual(taken.map(Result.isSuccess).toSorted(), [false, false, true])
+    }).pipe(onClone)
   )
 
   it.live(

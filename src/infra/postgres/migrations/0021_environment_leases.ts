@@ -39,6 +39,13 @@ const leasesIn = (list: string): string =>
  */
 const byIndex = "language plpgsql set enable_seqscan = off set plan_cache_mode = force_generic_plan"
 
+/**
+ * A status that a row must have, under a name of its own. Written into the statement, it would let a plan come to the row by
+ * a partial index on that status, and walk through everything that ever had it.
+ */
+const heldStatus = "held text := 'active'"
+const owedStatus = "owed text := 'pending_cleanup'"
+
 /** Milliseconds since 1970 by the clock of the database. */
 const nowMillis = `floor(extract(epoch from clock_timestamp()) * 1000)`
 
@@ -103,7 +110,7 @@ const intendLease = `create function intend_environment_lease(
     if not found and not exists (select from provider_intents where id = p_id) then
       return 'taken';
     end if;
-    if exists (select from environment_leases
+    if p_request_key is not null and exists (select from environment_leases
         where tenant_id = p_tenant and request_key = p_request_key and id <> p_id) then
       delete from provider_intents where id = p_id;
       return 'taken';
@@ -161,8 +168,10 @@ const acquireLease = `create function acquire_environment_lease(
       end if;
       select * into lease from environment_leases where id = p_id and tenant_id = p_tenant;
     end if;
-    update environment_leases
-      set status = 'expired', cleanup_status = 'success', ended_by = 'reuse' where id = p_replaces;
+    if p_replaces is not null then
+      update environment_leases
+        set status = 'expired', cleanup_status = 'success', ended_by = 'reuse' where id = p_replaces;
+    end if;
     delete from provider_intents where id = p_id;
     outcome := 'acquired';
     return next;
@@ -180,8 +189,8 @@ const claimCleanups = `create function claim_environment_cleanups(p_claims jsonb
     if p_locking then
       perform from environment_leases l where l.id = any (claimed) order by l.id for no key update;
       perform from core.runs r
-        where r.id = any (array(select l.run_id from jsonb_array_elements(p_claims) c
-          join environment_leases l on l.id = (c ->> 'lease')::uuid where (c -> 'refuseLiveRun')::boolean))
+        where r.id = any (array(select l.run_id from environment_leases l where l.id = any (array(
+          select (c ->> 'lease')::uuid from jsonb_array_elements(p_claims) c where (c -> 'refuseLiveRun')::boolean))))
         order by r.id for share;
     end if;
     return query
@@ -213,6 +222,7 @@ const settleCleanups = `create function settle_environment_cleanups(p_ends jsonb
   returns setof environment_leases ${byIndex} as $$
   declare
     ended uuid[] := ${leasesIn("p_ends")};
+    ${owedStatus};
   begin
     if p_locking then
       perform from environment_leases l where l.id = any (ended) order by l.id for no key update;
@@ -228,7 +238,7 @@ const settleCleanups = `create function settle_environment_cleanups(p_ends jsonb
           metadata = (l.metadata || e.metadata || '{"pendingCleanupInFlight": false}') - e.remove
         from jsonb_to_recordset(p_ends) as e(lease uuid, attempt text, run uuid, "providerLeaseId" text, status text,
           "isTry" boolean, "keepsReason" boolean, reason text, metadata jsonb, remove text[])
-        where l.id = any (ended) and l.id = e.lease and l.status = 'pending_cleanup'
+        where l.id = any (ended) and l.id = e.lease and l.status = owed
           and l.metadata ->> 'pendingCleanupAttemptId' = e.attempt
           and l.run_id is not distinct from e.run
           and l.provider_lease_id is not distinct from e."providerLeaseId"
@@ -247,6 +257,7 @@ const releaseLeases = `create function release_environment_leases(p_ends jsonb, 
   returns setof environment_leases ${byIndex} as $$
   declare
     ended uuid[] := ${leasesIn("p_ends")};
+    ${heldStatus};
   begin
     if p_locking then
       perform from environment_leases l where l.id = any (ended) order by l.id for no key update;
@@ -258,7 +269,7 @@ const releaseLeases = `create function release_environment_leases(p_ends jsonb, 
           metadata = l.metadata || e.metadata, ended_by = e.actor
         from jsonb_to_recordset(p_ends)
           as e(lease uuid, status text, reason text, cleanup text, metadata jsonb, actor text, run uuid)
-        where l.id = any (ended) and l.id = e.lease and l.status = 'active' and (e.run is null or l.run_id = e.run)
+        where l.id = any (ended) and l.id = e.lease and l.status = held and (e.run is null or l.run_id = e.run)
         returning l.*;
   end $$`
 

@@ -21,6 +21,7 @@ import {
 } from "../../../domain/Bounds.ts"
 import { boundedTable } from "./boundedTable.ts"
 import { leaseFunctions, unfinished } from "./0021_environment_leases.ts"
+import { sharedLeaseFunctions } from "./0021_shared_leases.ts"
 
 /** Metadata beyond its bound is refused wherever it comes from; the text is what a provider would be sent. */
 const metadataBound = `check (jsonb_typeof(metadata) = 'object' and octet_length(metadata::text) <= ${leaseMetadataBytesMax})`
@@ -152,6 +153,7 @@ export const environmentTables: ReadonlyArray<string> = [
   leaseTable,
   ...leaseIndexes,
   ...leaseFunctions,
+  ...sharedLeaseFunctions,
   boundedTable("environments", environmentsMax),
   boundedTable("managed_resource_bindings", managedResourceBindingsMax),
   boundedTable("execution_workspaces", tenantExecutionWorkspacesMax, "tenant_id")
