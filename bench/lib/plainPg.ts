@@ -41,12 +41,16 @@ const { Client } = createRequire(import.meta.url)("pg") as {
   readonly Client: new (settings: PlainSettings) => PlainClient
 }
 
-/** An open connection, closed with the scope. */
+/**
+ * An open connection, closed with the scope. It plans while the tables are still empty, and does not settle on reading
+ * them whole: the product's sessions do not either, and a yardstick that slowed down would flatter them.
+ */
 export const plainClient = (settings: PlainSettings): Effect.Effect<PlainClient, Error, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.tryPromise({
       try: async () => {
-        const client = new Client(settings)
+        const options = `${settings.options ?? ""} -c enable_seqscan=off`
+        const client = new Client({ ...settings, options })
         await client.connect()
         return client
       },
