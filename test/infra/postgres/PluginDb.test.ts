@@ -153,6 +153,19 @@ describe("PluginDb, sessions", () => {
     }).pipe(Effect.scoped, run)
   )
 
+  it.live("a statement that is planned while its table is empty goes by the index all the same", () =>
+    Effect.gen(function* () {
+      const db = yield* PluginDb
+      const { admin } = yield* Clone
+      const text = "explain (costs off) select from live_operations where project_id = 1"
+      yield* admin("vacuum analyze live_operations")
+      const [alone] = yield* admin(text)
+      assert.match(String(alone?.["QUERY PLAN"]), /^Seq Scan/)
+      const [planned] = yield* db.query({ operation: "explained", text })
+      assert.match(String(planned?.["QUERY PLAN"]), /^Index (Only )?Scan/)
+    }).pipe(run)
+  )
+
   it.live("a failure carries operation, fault, state and constraint, and nothing that the server said", () =>
     Effect.gen(function* () {
       yield* atRoot("insert into scratch values (1, 'secret')")
