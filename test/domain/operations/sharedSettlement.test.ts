@@ -73,11 +73,11 @@ describe("ends that share a statement", () => {
           // Whichever of the two ends of one operation comes first.
           assert.deepStrictEqual([tags[1], tags[8]].toSorted(), ["ClaimLost", "Success"])
           assert.isTrue(tags.slice(3, 8).every((tag) => tag === "Success"))
-          // Two claims, and one statement for all that are ended once; the one that is ended twice may meet either of two.
+          // Two claims, and two statements for all that are ended once; the one that is ended twice may meet either of them.
           const [row] = yield* rows(
             `select count(*) filter (where state = 'succeeded' and claimed_by is null and fraction = 1)::int as ended,
             count(*) filter (where state = 'claimed')::int as claimed,
-            count(distinct xmin::text) filter (where row_id <> $2::bigint) = 3 as shared
+            count(distinct xmin::text) filter (where row_id <> $2::bigint) = 4 as shared
             from runtime_operations where row_id = any ($1::bigint[])`,
             [held.map(({ rowId }) => BigInt(rowId)), BigInt(twice.rowId)]
           )
