@@ -95,7 +95,7 @@ export const pgBossDrain = (settings: PlainSettings): Contender =>
     `pg-boss, fetch ${batch}, complete ${batch}`,
     (load) =>
       Effect.gen(function* () {
-        const boss = yield* opened(settings, load.workers)
+        const boss = yield* opened(settings, 2 * load.workers)
         yield* runPlainly(settings, ["truncate pgboss.job"])
         yield* Effect.tryPromise(() =>
           boss.insert(
@@ -104,11 +104,14 @@ export const pgBossDrain = (settings: PlainSettings): Contender =>
           )
         )
         yield* runPlainly(settings, ["vacuum analyze pgboss.job"])
+        // As the product does it: a batch is fetched while the one before it is completed.
         const worker = async () => {
+          let completing: Promise<unknown> = Promise.resolve()
           for (;;) {
             const jobs = await boss.fetch(queue, { batchSize: batch })
+            await completing
             if (jobs.length === 0) return
-            await boss.complete(
+            completing = boss.complete(
               queue,
               jobs.map(({ id }) => id)
             )
