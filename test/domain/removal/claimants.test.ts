@@ -141,15 +141,17 @@ layer(undispatched, { excludeTestServices: true, timeout: "60 seconds" })(
           stolen.map(({ id }) => id),
           [stop.id]
         )
-        // The queue gives way, and the removal that waited for it goes on by itself.
+        // The stop gives way, to a claim or to the removal that waited for it, and that one goes on by itself.
         const { current } = yield* Processes
-        assert.isTrue(Option.isNone(yield* claimNext(current)))
         const claimed = yield* waitFor({
           fact: "the deletion is claimed",
           look: claimNext(current),
           holds: Option.isSome
         })
-        yield* executeClaimed(Option.getOrThrow(claimed))
+        const deletion = Option.getOrThrow(claimed)
+        assert.strictEqual(deletion.requestKey, removalRequestKey)
+        assert.strictEqual((yield* receiptOf(stop.id)).state, "superseded")
+        yield* executeClaimed(deletion)
         assert.lengthOf((yield* Fiber.join(removing))[0]!.proofs, 1)
         assert.lengthOf(yield* deletionsOf(scene), 1)
       })
