@@ -179,7 +179,7 @@ export const operationEventsBufferedMax = 1_024
 export const sharedCallsMax = 256
 /** Such statements under way at a time, of each kind. */
 export const sharedCallsAtOnceMax = 2
-/** Calls from which on those who wait go in two statements, one behind the other, where two may be under way. */
+/** Such callers from which on those who wait go in two statements, one behind the other. */
 export const halvedCallsMin = 8
 /** Every so many claims look at the whole queue, so that an operation put back is not passed over. */
 export const claimsBetweenFullWalksMax = 64

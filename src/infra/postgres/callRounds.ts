@@ -4,12 +4,13 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
-import { halvedCallsMin } from "../../domain/Bounds.ts"
 import type { StorageFailure } from "../../domain/persistence/PluginDb.ts"
 
 export interface RoundRules<Caller, Answers> {
   /** Statements under way at a time. */
   readonly atOnceMax: number
+  /** Callers from which on those who wait go in two statements, one behind the other; as one unless told. */
+  readonly halvedMin?: number
   /** Runs an effect by itself: with nothing of the caller's, since it is everybody's. */
   readonly run: (effect: Effect.Effect<unknown, unknown>) => unknown
   /** Who of those who wait goes together, and who stays, both in their order. */
@@ -65,13 +66,13 @@ export class CallRounds<Caller, Answers> {
   }
 
   /**
-   * How many of those who wait may be taken: all of them, or half where many would go while nobody is under way. The two
+   * How many of those who wait may be taken: all of them, or half where many would go while nothing is under way. The two
    * halves stay apart from then on: while the server carries out one, the callers of the other are answered and come again.
    */
   private goingNow(): number {
     const many = this.waiting.length
-    const isOnlyOne = this.underWay === 1 && this.rules.atOnceMax > 1
-    this.wasHalved = !this.wasHalved && isOnlyOne && many >= halvedCallsMin
+    const { halvedMin = Infinity } = this.rules
+    this.wasHalved = !this.wasHalved && this.underWay === 1 && many >= halvedMin
     return this.wasHalved ? Math.ceil(many / 2) : many
   }
 

@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as FiberSet from "effect/FiberSet"
 import type * as Scope from "effect/Scope"
-import { sharedCallsAtOnceMax, sharedCallsMax } from "../../domain/Bounds.ts"
+import { halvedCallsMin, sharedCallsAtOnceMax, sharedCallsMax } from "../../domain/Bounds.ts"
 import { PluginTx, type StorageFailure } from "../../domain/persistence/PluginDb.ts"
 import { CallRounds } from "./callRounds.ts"
 import { answerLost } from "./storageFailure.ts"
@@ -88,6 +88,7 @@ export const makeSharedCalls = <A, B, E>(
     const run = yield* FiberSet.makeRuntime<never, unknown, unknown>()
     const rounds = new CallRounds<Caller<A, B, E | StorageFailure>, ReadonlyMap<number, B>>({
       atOnceMax: sharedCallsAtOnceMax,
+      halvedMin: halvedCallsMin,
       run,
       take: takeSubjects(forms.subjectOf),
       statement: (callers) =>
