@@ -1,6 +1,6 @@
 /**
  * Port of the displays that guests carry: which program one is, and how it is reached. A display is a command in a guest
- * as any other, so that it is charged to the guest, bound to its execution, and ended with it. It listens on the guest's
+ * like the others, so that it is charged to the guest, bound to its execution, and ended with it. It listens on the guest's
  * loopback, which is reached only through an endpoint that was proved. Source: SP-DESK-05.
  */
 import * as Context from "effect/Context"

@@ -27,3 +27,7 @@ export class OperationRefused extends Schema.TaggedError<OperationRefused>()("Op
     return `the runtime of project ${this.project} is left as it is: ${this.why}`
   }
 }
+
+/** The runtime's row names another machine by now than the one that the operation is about. */
+export const replacedMeanwhile = ({ project }: { readonly project: ProjectId }): OperationRefused =>
+  new OperationRefused({ project, code: "generation_conflict", why: "its machine was replaced meanwhile" })

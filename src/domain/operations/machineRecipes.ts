@@ -62,13 +62,17 @@ const mebibyteBytes = 1024 ** 2
 
 const supervisorOf = (name: string) => Schema.decodeUnknownSync(MachineRecipe.fields.supervisor)(name)
 
+/** Where a machine works that takes the place of another one: where that one did. */
+const workspaceKept = ({ adoptedDisk, disks }: MachineRecipe) =>
+  adoptedDisk === undefined ? { disks } : { disks, adoptedDisk }
+
 /** Where a provisioned machine works: in the directory that it adopts, where the one before it did, or on a new disk. */
 const workspaceFor = Effect.fnUntraced(function* (operation: Operation, old: MachineRecipe | null) {
   const { uuid } = yield* Identifiers
   const { adoptDisk } = operation.parameters
   if (adoptDisk !== undefined) return { disks: [], adoptedDisk: adoptDisk }
   if (old === null) return { disks: [(yield* Disks).pathOf(operation.project, yield* uuid)] }
-  return { disks: old.disks, ...(old.adoptedDisk === undefined ? {} : { adoptedDisk: old.adoptedDisk }) }
+  return workspaceKept(old)
 })
 
 /** A fresh recipe for what `provision` was asked; the next generation where it takes another machine's place. */
@@ -106,8 +110,7 @@ export const nextRecipe = Effect.fnUntraced(function* (operation: Operation, old
     node: old.node,
     sandbox: SandboxId.make(`sb-${yield* uuid}`),
     generation: Generation.make(old.generation + 1),
-    disks: old.disks,
-    ...(old.adoptedDisk === undefined ? {} : { adoptedDisk: old.adoptedDisk })
+    ...workspaceKept(old)
   })
 })
 

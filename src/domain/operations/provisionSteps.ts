@@ -1,6 +1,6 @@
 /**
  * The steps that give a Project its machine. Where its row names one already, which did not come up or has failed, the
- * new one takes its place as any other does: the old one is proved absent before the row names the new one, under the next
+ * new one takes its place as a rebuild does: the old one is proved absent before the row names the new one, under the next
  * generation and with the same workspace. So a Project has one machine at a time. Source: SP-OPS-03, SP figures.
  */
 import * as Effect from "effect/Effect"
@@ -36,9 +36,8 @@ const endOwed = Effect.fnUntraced(function* (operation: Operation, wish: Deletio
 /** The recipe is durable, marked as being made, before anything of it exists. Source: BX-01. */
 const image: MachineAct = Effect.fnUntraced(function* (operation, recorder) {
   const { newRecipe, oldRecipe, requestKey } = operation
-  const named = yield* namedMachine(operation)
-  const old = oldRecipe ?? (newRecipe === null ? named : null)
   if (isSwitched(operation)) return nothingMore
+  const old = oldRecipe ?? (newRecipe === null ? yield* namedMachine(operation) : null)
   const wish = { reason: "replaced", actor: requestKey } as const
   if (old !== null) {
     yield* requireCarriedHere(operation, old)

@@ -16,7 +16,7 @@ import type { MachineRecipe } from "../runtimes/Runtime.ts"
 import { nextRecipe, presentMachine, requireBuildable, requireCarriedHere } from "./machineRecipes.ts"
 import type { MachineAct, MachineSteps } from "./machineServices.ts"
 import { type Operation, isSwitched } from "./Operation.ts"
-import { OperationRefused } from "./OperationRefused.ts"
+import { replacedMeanwhile } from "./OperationRefused.ts"
 import { nothingMore, type StepRecorder } from "./plan.ts"
 import { recordMachineAbsent } from "./settlement.ts"
 import { startSteps } from "./startSteps.ts"
@@ -73,13 +73,7 @@ export const replace = Effect.fnUntraced(function* (
   const isMoved = yield* recorder.recordMove({ flags: ["removed", "switched"] }, (store) =>
     store.replaceMachine(project, { from: old.generation, recipe: next })
   )
-  if (!isMoved) {
-    return yield* new OperationRefused({
-      project,
-      code: "generation_conflict",
-      why: "its machine was replaced meanwhile"
-    })
-  }
+  if (!isMoved) return yield* replacedMeanwhile(operation)
   yield* recorder.log(`${old.sandbox} is removed, and ${next.sandbox} takes its place`)
 })
 

@@ -28,7 +28,7 @@ import {
 } from "./machineRecipes.ts"
 import type { MachineAct, MachineSteps, MachineTakeBack } from "./machineServices.ts"
 import { isSwitched, type Operation } from "./Operation.ts"
-import { OperationRefused } from "./OperationRefused.ts"
+import { OperationRefused, replacedMeanwhile } from "./OperationRefused.ts"
 import { nothingMore } from "./plan.ts"
 import { deleteMachine } from "./replaceSteps.ts"
 import { snapshotAsked, snapshotRefused } from "./snapshotSteps.ts"
@@ -151,7 +151,7 @@ const switchOver: MachineAct = Effect.fnUntraced(function* (operation, recorder)
     })
   )
   if (isMoved) return nothingMore
-  return yield* snapshotRefused(operation, "generation_conflict", "its machine was replaced meanwhile")
+  return yield* replacedMeanwhile(operation)
 })
 
 /** The old machine goes with proof, and its disks only behind that. Source: BX-02. */

@@ -21,7 +21,7 @@ import {
 } from "./machineRecipes.ts"
 import type { MachineAct, MachineSteps } from "./machineServices.ts"
 import { machineGenerationOf, type Operation } from "./Operation.ts"
-import { OperationRefused } from "./OperationRefused.ts"
+import { OperationRefused, replacedMeanwhile } from "./OperationRefused.ts"
 import { nothingMore } from "./plan.ts"
 
 /** Whether the machine can be built here is seen before anything is done for it. */
@@ -40,13 +40,6 @@ const storage: MachineAct = Effect.fnUntraced(function* (operation) {
   yield* Effect.forEach(paths, disks.ensure, { discard: true })
   return nothingMore
 })
-
-const replacedMeanwhile = ({ project }: Operation) =>
-  new OperationRefused({
-    project,
-    code: "generation_conflict",
-    why: "its machine was replaced meanwhile"
-  })
 
 /** A request that failed before may come back when another one has given the Project a machine. */
 const requirePlace = Effect.fnUntraced(function* (operation: Operation) {

@@ -14,7 +14,7 @@ import { resolveEnvironmentDriverConfigForRuntime } from "../secrets/configSecre
 import type { LeaseInPlace } from "./EnvironmentDriver.ts"
 import { leaseParams } from "./execution.ts"
 import { targetInUse } from "./leaseTarget.ts"
-import { SandboxLeasePreserved, SandboxProviderUnknown } from "./RunLeaseErrors.ts"
+import { SandboxProviderUnknown } from "./RunLeaseErrors.ts"
 
 /** The config that the provider is given, secrets as references. */
 export const driverConfigOf = ({ config }: Environment): JsonObject =>
@@ -54,26 +54,28 @@ export const callPlugin = (
     ? workers.call(plugin, method, params)
     : workers.call(plugin, method, params, budgetMillis)
 
-/** Sent only where the living worker lists it at that moment. Source: RL-CAP-07. */
-const resumeMethod = "environmentResumeLease"
-
 /**
- * One call about a lease in use, with what the method adds to the common params. A resume that the worker does not list is
- * refused with `SandboxLeasePreserved`.
+ * The plugin that carries a lease in use: calls about it, with what a method adds to the common params, and whether the
+ * living worker lists a method at that moment.
  */
-export const callAboutLease = Effect.fnUntraced(function* (
-  place: LeaseInPlace,
-  method: string,
-  added: JsonObject,
-  budgetMillis?: number
-) {
+export const pluginInUse = Effect.fnUntraced(function* (place: LeaseInPlace) {
   const target = yield* targetInUse(place.lease)
   // A lease of this driver is never a built-in provider's: only a row that was written by hand could be.
   if (target._tag === "BuiltIn") return yield* new SandboxProviderUnknown({ provider: target.provider.key })
   const { entry, plugin, workers } = target
   const { config } = yield* openDriverConfig(place.lease.tenant, place.environment, entry.configSchema)
-  const params = { ...leaseParams(place, entry.driverKey, config), ...added }
-  if (method === resumeMethod && !isListed(workers, plugin.id, method))
-    return yield* new SandboxLeasePreserved({ lease: place.lease.id, why: "its worker cannot resume now" })
-  return yield* callPlugin({ plugin: plugin.id, workers }, method, params, budgetMillis)
+  const params = leaseParams(place, entry.driverKey, config)
+  return {
+    lists: (method: string): boolean => isListed(workers, plugin.id, method),
+    call: (method: string, added: JsonObject, budgetMillis?: number) =>
+      callPlugin({ plugin: plugin.id, workers }, method, { ...params, ...added }, budgetMillis)
+  }
 })
+
+/** One call about a lease in use. */
+export const callAboutLease = (
+  place: LeaseInPlace,
+  method: string,
+  added: JsonObject,
+  budgetMillis?: number
+) => Effect.flatMap(pluginInUse(place), ({ call }) => call(method, added, budgetMillis))

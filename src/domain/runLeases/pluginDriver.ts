@@ -24,12 +24,19 @@ import type {
 import type { DriverMaker } from "./EnvironmentDrivers.ts"
 import { commandParams, commandResult } from "./execution.ts"
 import { targetInUse } from "./leaseTarget.ts"
-import { callAboutLease, callPlugin, driverConfigOf, openDriverConfig, pluginNamedBy } from "./pluginCalls.ts"
+import {
+  callAboutLease,
+  callPlugin,
+  driverConfigOf,
+  openDriverConfig,
+  pluginInUse,
+  pluginNamedBy
+} from "./pluginCalls.ts"
 import { callEnding } from "./providerVerbs.ts"
 import { provisionLease } from "./provisioning.ts"
 import { type Realization, realizedWorkspace, workspaceParam } from "./realization.ts"
-import { judgeResumption } from "./resumption.ts"
-import { SandboxLeasePreserved, TeardownUnconfirmed } from "./RunLeaseErrors.ts"
+import { judgeResumption, preserved, resumeMethod } from "./resumption.ts"
+import { TeardownUnconfirmed } from "./RunLeaseErrors.ts"
 import { TraceParents } from "./TraceParents.ts"
 import { awaitWorker } from "./workerReadiness.ts"
 
@@ -112,13 +119,17 @@ const destroy = Effect.fnUntraced(function* ({ ending, lease }: Destruction) {
   return Option.getOrElse(row, () => lease)
 })
 
-/** What is resumed is the lease's own resource or nothing. Source: RL-DRIVER-04, U4. */
+/**
+ * What is resumed is the lease's own resource or nothing, and only while the living worker lists the verb.
+ * Source: RL-CAP-07, RL-DRIVER-04, U4.
+ */
 const resume = Effect.fnUntraced(function* (place: LeaseInPlace) {
   const { lease } = place
-  const reply = yield* callAboutLease(place, "environmentResumeLease", {})
-  const answer = yield* Effect.fromResult(judgeResumption(lease, reply))
+  const plugin = yield* pluginInUse(place)
+  if (!plugin.lists(resumeMethod)) return yield* preserved(lease, "its worker cannot resume now")
+  const answer = yield* Effect.fromResult(judgeResumption(lease, yield* plugin.call(resumeMethod, {})))
   if (answer._tag === "Gone" || lease.providerLeaseId === null)
-    return yield* new SandboxLeasePreserved({ lease: lease.id, why: "the provider has lost it" })
+    return yield* preserved(lease, "the provider has lost it")
   return { providerLeaseId: lease.providerLeaseId, metadata: answer.metadata }
 })
 

@@ -22,7 +22,8 @@ import type { ResolvedConfig } from "../secrets/configSecrets.ts"
 import { SandboxLeasePreserved } from "./RunLeaseErrors.ts"
 import { RuntimeSettings } from "./RuntimeSettings.ts"
 
-const method = "environmentResumeLease"
+/** Sent only where the living worker lists it at that moment. Source: RL-CAP-07. */
+export const resumeMethod = "environmentResumeLease"
 
 export type ResumeAnswer = Data.TaggedEnum<{
   Resumed: { readonly metadata: JsonObject }
@@ -47,7 +48,7 @@ const Reply = Schema.Struct({
 })
 const decodeReply = Schema.decodeUnknownOption(Reply)
 
-const preserved = (lease: EnvironmentLease, why: SandboxLeasePreserved["why"]) =>
+export const preserved = (lease: EnvironmentLease, why: SandboxLeasePreserved["why"]) =>
   new SandboxLeasePreserved({ lease: lease.id, why })
 
 /** Only the same resource, or its loss said in so many words, is an answer. Source: U4. */
@@ -70,7 +71,7 @@ export const judgeResumption = (
 const callOnce = ({ driverKey, lease, plugin, recordedConfig, resolved, workers }: Resumption) =>
   workers.call(
     plugin,
-    method,
+    resumeMethod,
     {
       driverKey,
       tenantId: lease.tenant,
@@ -94,7 +95,7 @@ const pauseMillis = (failures: number, chance: number): number =>
   Math.min(resumePauseFirstMillis * 2 ** (failures - 1), resumePauseMillisMax) * (0.75 + chance / 2)
 
 const isListed = ({ plugin, workers }: Resumption): boolean =>
-  workers.getWorker?.(plugin)?.supportedMethods.includes(method) === true
+  workers.getWorker?.(plugin)?.supportedMethods.includes(resumeMethod) === true
 
 /** One try; null where the provider failed in a way that another try may mend. */
 const tryOnce = Effect.fnUntraced(function* (resumption: Resumption) {

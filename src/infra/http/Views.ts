@@ -240,7 +240,7 @@ export const DesktopView = Schema.Struct({
   state: DesktopState,
   display: Schema.NullOr(
     Schema.Struct({
-      /** What carries it, by which it can be cancelled as any execution. */
+      /** The execution that carries it, which can be cancelled like the others. */
       execution: LeaseId,
       generation: Generation,
       /** Value of DISPLAY for programs in the sandbox. */

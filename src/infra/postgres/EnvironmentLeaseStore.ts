@@ -22,7 +22,7 @@ import {
   type StorageError,
   type StorageFailure
 } from "../../domain/persistence/PluginDb.ts"
-import { groupedCalls } from "./groupedCalls.ts"
+import { groupedCalls, groupedElseAlone } from "./groupedCalls.ts"
 import { leaseCleanups } from "./leaseCleanups.ts"
 import { leaseIntents } from "./leaseIntents.ts"
 import { leaseReads } from "./leaseReads.ts"
@@ -70,37 +70,27 @@ const leaseOrRefusal = (row: SqlRow | undefined): Effect.Effect<EnvironmentLease
     : Effect.succeed(leaseOf(row))
 }
 
-/**
- * Several go together. Those that may wait for a row go alone; those that were left out go one by one, so that the last
- * place of an environment is given once.
- */
+/** Several go together; those that may wait for a row go alone. */
 const acquireLease = (run: Run): Service["acquireLease"] => {
   const alone = (lease: NewEnvironmentLease) =>
     Effect.map(run("acquireLease", acquireText, [jsonText(lease)]), ([row]) => leaseOrRefusal(row))
-  const together = groupedCalls<NewEnvironmentLease, EnvironmentLease | undefined>({
+  const grouped = groupedElseAlone<NewEnvironmentLease, ReturnType<typeof leaseOrRefusal>>({
     max: groupedLeasesMax,
     atOnce: groupedStatementsAtOnceMax,
-    run: (leases) =>
+    alone,
+    together: (leases) =>
       Effect.map(run("acquireLease", acquireTogetherText, [jsonText(leases)]), (rows) => {
         const rowOf = new Map(rows.map((row) => [row["lease"], row]))
         return leases.map((lease) => {
           const row = rowOf.get(lease.id)
-          return row === undefined ? undefined : newLeaseOf(lease, row)
+          return row === undefined ? undefined : Effect.succeed(newLeaseOf(lease, row))
         })
       })
-  })
-  const oneByOne = groupedCalls<NewEnvironmentLease, ReturnType<typeof leaseOrRefusal>>({
-    max: 1,
-    run: (leases) => Effect.forEach(leases, (lease) => alone(lease))
   })
   return (lease) => {
     const isKeyed = Object.hasOwn(lease.metadata, "acquisitionRequest")
     const mayWait = isKeyed || lease.assertTenantBinding || lease.replaces !== undefined
-    const answer = mayWait
-      ? alone(lease)
-      : Effect.flatMap(together(lease), (taken) =>
-          taken === undefined ? oneByOne(lease) : Effect.succeed(Effect.succeed(taken))
-        )
+    const answer = mayWait ? alone(lease) : grouped(lease)
     return Effect.flatten(unknownWhenUnanswered(answer))
   }
 }

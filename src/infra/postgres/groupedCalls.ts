@@ -63,3 +63,29 @@ export const groupedCalls = <In, Out>({
   return (given) =>
     Effect.flatMap(Effect.serviceOption(PluginTx), (tx) => (tx._tag === "Some" ? alone(given) : ask(given)))
 }
+
+/** A call that has a form for many, which leaves out what stands against it, and the whole rule for one. */
+export interface Leaving<In, Out> extends Omit<Grouping<In, Out>, "run"> {
+  /** Undefined for those that are left out and changed nothing. */
+  readonly together: (
+    calls: ReadonlyArray<In>
+  ) => Effect.Effect<ReadonlyArray<Out | undefined>, StorageFailure>
+  readonly alone: (given: In) => Effect.Effect<Out, StorageFailure>
+}
+
+/** Those that are left out go one by one: the last place of what they all want is given once, and the others are told. */
+export const groupedElseAlone = <In, Out>({
+  alone,
+  together,
+  ...grouping
+}: Leaving<In, Out>): ((given: In) => Effect.Effect<Out, StorageFailure>) => {
+  const askTogether = groupedCalls<In, Out | undefined>({ ...grouping, run: together })
+  const askAlone = groupedCalls<In, Out>({
+    max: 1,
+    run: (calls) => Effect.forEach(calls, (given) => alone(given))
+  })
+  return (given) =>
+    Effect.flatMap(askTogether(given), (answer) =>
+      answer === undefined ? askAlone(given) : Effect.succeed(answer)
+    )
+}

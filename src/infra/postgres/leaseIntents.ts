@@ -16,7 +16,7 @@ import {
   type RequestHolder
 } from "../../domain/environments/ProviderIntent.ts"
 import type { SqlRow } from "../../domain/persistence/PluginDb.ts"
-import { groupedCalls } from "./groupedCalls.ts"
+import { groupedElseAlone } from "./groupedCalls.ts"
 import { jsonText, type Run, unknownWhenUnanswered } from "./leaseRows.ts"
 import { firstOf } from "./rows.ts"
 
@@ -37,31 +37,22 @@ const refusedOr = (
 
 const intendTogetherText = "select intend_environment_leases($1::text::jsonb) as id"
 
-/**
- * Several go together. One that may wait for who has its key goes alone; those that were left out go one by one, so that the
- * last place of an environment is given once.
- */
+/** Several go together; one that may wait for who has its key goes alone. */
 const intend = (run: Run): Service["intend"] => {
   const alone = (intent: ProviderIntent) =>
-    Effect.map(run("intend", intendText, [jsonText(intent)]), ([row]) => row?.["outcome"])
-  const together = groupedCalls<ProviderIntent, boolean>({
+    Effect.map(run("intend", intendText, [jsonText(intent)]), ([row]): unknown => row?.["outcome"])
+  const grouped = groupedElseAlone<ProviderIntent, unknown>({
     max: groupedLeasesMax,
     atOnce: groupedStatementsAtOnceMax,
-    run: (intents) =>
+    alone,
+    together: (intents) =>
       Effect.map(run("intend", intendTogetherText, [jsonText(intents)]), (rows) => {
         const noted = new Set(rows.map((row) => row["id"]))
-        return intents.map(({ id }) => noted.has(id))
+        return intents.map(({ id }) => (noted.has(id) ? "intended" : undefined))
       })
   })
-  const oneByOne = groupedCalls<ProviderIntent, unknown>({
-    max: 1,
-    run: (intents) => Effect.forEach(intents, (intent) => alone(intent))
-  })
   return (intent) => {
-    const answer =
-      intent.request === undefined
-        ? Effect.flatMap(together(intent), (noted) => (noted ? Effect.succeed("intended") : oneByOne(intent)))
-        : alone(intent)
+    const answer = intent.request === undefined ? grouped(intent) : alone(intent)
     return Effect.flatMap(unknownWhenUnanswered(answer), refusedOr)
   }
 }

@@ -14,7 +14,7 @@ import {
   type StorageError,
   type StorageFailure
 } from "../../domain/persistence/PluginDb.ts"
-import { firstOf } from "./rows.ts"
+import { firstOf, modelOf } from "./rows.ts"
 import { answerLost } from "./storageFailure.ts"
 
 type Fields = { -readonly [Key in keyof EnvironmentLease]: EnvironmentLease[Key] }
@@ -44,7 +44,7 @@ export const leaseOf = (row: SqlRow): EnvironmentLease => {
     endedBy: row["ended_by"] as Fields["endedBy"],
     createdAtMillis: (row["created_at"] as Date).getTime()
   }
-  return Object.assign(Object.create(EnvironmentLease.prototype) as EnvironmentLease, fields)
+  return modelOf<EnvironmentLease>(EnvironmentLease.prototype, fields)
 }
 
 /** A lease as its acquisition has just written it: what was asked for, what the row was given, and its defaults. */
@@ -73,7 +73,7 @@ export const newLeaseOf = (lease: NewEnvironmentLease, row: SqlRow): Environment
     endedBy: null,
     createdAtMillis: (row["created_at"] as Date).getTime()
   }
-  return Object.assign(Object.create(EnvironmentLease.prototype) as EnvironmentLease, fields)
+  return modelOf<EnvironmentLease>(EnvironmentLease.prototype, fields)
 }
 
 export const leasesOf = (rows: ReadonlyArray<SqlRow>): ReadonlyArray<EnvironmentLease> => rows.map(leaseOf)

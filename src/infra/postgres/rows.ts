@@ -44,7 +44,7 @@ const decodeResult = Schema.decodeUnknownSync(OperationResult)
  * they do not look into, is decoded. Decoding all of it again costs as much time as a tenth of a whole admission, and
  * to copy so many fields costs as much again: they become the model themselves.
  */
-const modelOf = <A extends object>(prototype: A, fields: Omit<A, "toString">): A =>
+export const modelOf = <A extends object>(prototype: A, fields: Omit<A, "toString">): A =>
   Object.setPrototypeOf(fields, prototype)
 
 /** What a Runtime is of its row. The figures of its samples are wide, and SampleStore reads them. */

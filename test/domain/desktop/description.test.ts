@@ -23,12 +23,14 @@ const start = ({ caller, project }: Scene) => startDesktop(caller, project)
 const stateOf = (described: DesktopDescription | null) => described?.state ?? null
 
 const dispose = Effect.flatMap(Desktops, (desktops) => desktops.dispose)
+/** What happens beside a look has no failure of its own there: one would be the test's fault. */
 const stop = ({ caller, project }: Scene) => Effect.orDie(stopDesktop(caller, project))
 const cancel = ({ project }: Scene) => Effect.asVoid(Effect.orDie(cancelExecutionsOf(project)))
 const replace = (scene: Scene) =>
   Effect.gen(function* () {
     const done = yield* Effect.flatMap(ask(scene, "rebuild"), settled)
     assert.strictEqual(done.state, "succeeded", done.errorText ?? "")
+    // As above.
   }).pipe(Effect.orDie)
 
 type Needs = Desktops | Effect.Services<ReturnType<typeof stop | typeof cancel | typeof replace>>

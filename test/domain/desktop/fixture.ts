@@ -174,6 +174,7 @@ export const replaceUnannounced = ({ project }: { readonly project: ProjectId })
     const next = new MachineRecipe({ ...recipe, generation: Generation.make(generation + 1) })
     const isMoved = yield* store.replaceMachine(project, { from: generation, recipe: next })
     if (!isMoved) return yield* Effect.die(new Error("the row did not move"))
+    // It goes into hooks that cannot fail: a database that is away is the test's fault.
   }).pipe(Effect.orDie)
 
 /** Waits until one display runs, no more and no less: a scripted one answers before its execution has begun. */

@@ -9,6 +9,7 @@ import {
   SandboxId
 } from "../../../src/domain/Identity.ts"
 import { Operation, type OperationRequest } from "../../../src/domain/operations/Operation.ts"
+import type { ActionPlan } from "../../../src/domain/operations/plan.ts"
 import { MachineRecipe, Runtime } from "../../../src/domain/runtimes/Runtime.ts"
 
 export const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`
@@ -28,6 +29,18 @@ export const recipe = (n = 1, sandbox = 100 + n): MachineRecipe =>
     generation: generation(n),
     disks: ["/srv/disks/a"]
   })
+
+/** What the plan of a start says of the runtime, around the steps of a test. */
+export const startPlan = (steps: ActionPlan["steps"], change: Partial<ActionPlan> = {}): ActionPlan => ({
+  action: "start",
+  desired: "running",
+  observedMeanwhile: "starting",
+  observedAfter: "running",
+  observedOnFailure: "failed",
+  settledByLastStep: false,
+  steps,
+  ...change
+})
 
 export const runtime = (given: Partial<Runtime> = {}): Runtime =>
   new Runtime({

@@ -31,6 +31,7 @@ layer(fixture, live)("the dispatcher", (it) => {
       // The first claim has found nothing, and its answer has not arrived, when the operation is asked for.
       const meanwhile = Effect.suspend(() => {
         claims += 1
+        // The claim under test has no word for a request that is refused.
         return claims > 1 ? Effect.void : Effect.orDie(admitOperation(caller, ask(project)))
       }).pipe(Effect.provideContext(context))
       const late = OperationStore.of({

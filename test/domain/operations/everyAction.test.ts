@@ -15,23 +15,13 @@ import { OperationPlans, type Step } from "../../../src/domain/operations/plan.t
 import { StepObserver } from "../../../src/domain/StepObserver.ts"
 import { failNext, type ScriptedCall } from "../../../src/infra/guests/scriptedState.ts"
 import { requestOf, Scripted, undispatched } from "../removal/fixture.ts"
+import { cutAt } from "../../support/boundaries.ts"
 import { carryOut, type Case, cases, check, claim, look, receiptOf } from "./actionCases.ts"
 
 const live = { excludeTestServices: true, timeout: "120 seconds" } as const
 
 /** A restore has some fifty boundaries, and makes real copies at each. */
 const testMillisMax = 120_000
-
-/** Counts the boundaries of all programs, and ends the fiber at one of them, as a SIGKILL would. */
-const cutAt = (at: number) => {
-  const reached: Array<string> = []
-  const boundary = (side: string) => (program: string, step: string) =>
-    Effect.suspend(() => {
-      reached.push(`${side} ${step} of ${program}`)
-      return reached.length === at ? Effect.interrupt : Effect.void
-    })
-  return { reached, observer: { before: boundary("before"), after: boundary("after") } }
-}
 
 const begun = (expected: Case) =>
   Effect.gen(function* () {

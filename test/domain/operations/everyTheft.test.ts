@@ -17,6 +17,7 @@ import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { SnapshotRows } from "../../../src/domain/runtimes/SnapshotRows.ts"
 import { StepObserver } from "../../../src/domain/StepObserver.ts"
 import { requestOf, type Scene, undispatched } from "../removal/fixture.ts"
+import { actingAt } from "../../support/boundaries.ts"
 import { type Case, cases, claim, receiptOf } from "./actionCases.ts"
 
 const testMillisMax = 120_000
@@ -52,14 +53,9 @@ const stolenAt = (expected: Case, at: number) =>
     })
     let kept: Effect.Success<ReturnType<typeof rowsOf>> | undefined
     const context = yield* Effect.context<Effect.Services<typeof steal>>()
-    const reached: Array<string> = []
-    const boundary = (side: string) => (program: string, step: string) =>
-      Effect.suspend(() => {
-        reached.push(`${side} ${step} of ${program}`)
-        // An observer cannot fail.
-        return reached.length === at ? steal.pipe(Effect.provide(context), Effect.orDie) : Effect.void
-      })
-    const observer = { before: boundary("before"), after: boundary("after") }
+    // An observer cannot fail.
+    const stealing = steal.pipe(Effect.provide(context), Effect.orDie)
+    const { observer, reached } = actingAt(at, stealing)
     yield* executeClaimed(claimed).pipe(Effect.provideService(StepObserver, observer), unlogged)
     if (Number.isFinite(at)) {
       assert.deepStrictEqual(yield* rowsOf(scene, claimed), kept, `stolen ${reached[at - 1]}`)

@@ -23,6 +23,7 @@ import {
 import { StorageFailure } from "../../../src/domain/persistence/PluginDb.ts"
 import { StepObserver } from "../../../src/domain/StepObserver.ts"
 import { fixture, queued, self } from "../../infra/postgres/operationsFixture.ts"
+import { startPlan } from "./builders.ts"
 
 const live = { excludeTestServices: true } as const
 
@@ -36,26 +37,21 @@ interface Machine {
 
 const makeMachine = (): Machine => ({ made: new Map(), runs: [] })
 
-const scripted = (machine: Machine, change: Partial<ActionPlan> = {}): ActionPlan => ({
-  action: "start",
-  desired: "running",
-  observedMeanwhile: "starting",
-  observedAfter: "running",
-  observedOnFailure: "failed",
-  settledByLastStep: false,
-  steps: Arr.map(stepNames, (name, index): Step => ({
-    name,
-    weight: index + 1,
-    run: (operation, recorder) =>
-      Effect.gen(function* () {
-        machine.runs.push(name)
-        if (name === "guest") yield* recorder.record({ flags: ["creating"] })
-        if (!machine.made.has(name)) machine.made.set(name, operation.claimSequence)
-        return name === "boot" ? { message: "up" } : {}
-      })
-  })),
-  ...change
-})
+const scripted = (machine: Machine, change: Partial<ActionPlan> = {}) =>
+  startPlan(
+    Arr.map(stepNames, (name, index): Step => ({
+      name,
+      weight: index + 1,
+      run: (operation, recorder) =>
+        Effect.gen(function* () {
+          machine.runs.push(name)
+          if (name === "guest") yield* recorder.record({ flags: ["creating"] })
+          if (!machine.made.has(name)) machine.made.set(name, operation.claimSequence)
+          return name === "boot" ? { message: "up" } : {}
+        })
+    })),
+    change
+  )
 
 const plans = (plan: ActionPlan | undefined) => Effect.provideService(OperationPlans, { planOf: () => plan })
 

@@ -7,19 +7,12 @@ import { claimNext } from "../../../src/domain/operations/claims.ts"
 import { executeClaimed } from "../../../src/domain/operations/execution.ts"
 import type { Operation } from "../../../src/domain/operations/Operation.ts"
 import { OperationStore } from "../../../src/domain/operations/OperationStore.ts"
-import { type ActionPlan, OperationPlans, type Step } from "../../../src/domain/operations/plan.ts"
+import { OperationPlans, type Step } from "../../../src/domain/operations/plan.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { daemon, fixture, queued, self } from "../../infra/postgres/operationsFixture.ts"
+import { startPlan } from "./builders.ts"
 
-const starting = (run: Step["run"]): ActionPlan => ({
-  action: "start",
-  desired: "running",
-  observedMeanwhile: "starting",
-  observedAfter: "running",
-  observedOnFailure: "failed",
-  settledByLastStep: false,
-  steps: [{ name: "image", weight: 1, run }]
-})
+const starting = (run: Step["run"]) => startPlan([{ name: "image", weight: 1, run }])
 
 const carryOut = (operation: Operation, run: Step["run"]) =>
   Effect.provideService(executeClaimed(operation), OperationPlans, { planOf: () => starting(run) })

@@ -10,6 +10,7 @@ import { OperationStore } from "../../../src/domain/operations/OperationStore.ts
 import { type ActionPlan, OperationPlans } from "../../../src/domain/operations/plan.ts"
 import { RuntimeStore } from "../../../src/domain/runtimes/RuntimeStore.ts"
 import { fixture, queued, recipeOf, self } from "../../infra/postgres/operationsFixture.ts"
+import { startPlan } from "./builders.ts"
 
 const live = { excludeTestServices: true } as const
 
@@ -27,14 +28,8 @@ const runtimeOf = (operation: Operation) =>
   Effect.flatMap(RuntimeStore, (store) => Effect.map(store.runtime(operation.project), Option.getOrThrow))
 
 /** A rebuild whose only step puts another machine in place, after `between`. */
-const moving = (between: Effect.Effect<void>, told: (isMoved: boolean) => void): ActionPlan => ({
-  action: "start",
-  desired: "running",
-  observedMeanwhile: "starting",
-  observedAfter: "running",
-  observedOnFailure: "failed",
-  settledByLastStep: false,
-  steps: [
+const moving = (between: Effect.Effect<void>, told: (isMoved: boolean) => void) =>
+  startPlan([
     {
       name: "remove",
       weight: 1,
@@ -50,8 +45,7 @@ const moving = (between: Effect.Effect<void>, told: (isMoved: boolean) => void):
           return {}
         })
     }
-  ]
-})
+  ])
 
 layer(fixture, live)("StepRecorder.recordMove", (it) => {
   it.effect(

@@ -16,19 +16,9 @@ import { removeProject } from "../../../src/domain/removal/removal.ts"
 import { Disks } from "../../../src/domain/runtimes/Disks.ts"
 import { StepObserver } from "../../../src/domain/StepObserver.ts"
 import { waitFor } from "../../support/waiting.ts"
+import { cutAt } from "../../support/boundaries.ts"
 import { claim, receiptOf } from "../operations/actionCases.ts"
 import { admitDeletion, newProject, requestOf, undispatched } from "./fixture.ts"
-
-/** Ends the fiber at one of the boundaries that the programs reach, as a SIGKILL would. */
-const cutAt = (at: number) => {
-  const reached: Array<string> = []
-  const boundary = (side: string) => (program: string, step: string) =>
-    Effect.suspend(() => {
-      reached.push(`${side} ${step} of ${program}`)
-      return reached.length === at ? Effect.interrupt : Effect.void
-    })
-  return { reached, observer: { before: boundary("before"), after: boundary("after") } }
-}
 
 /** Provisions until it is cut off there, has the operation taken back, and deletes the Project. */
 const givenUpAt = (at: number) =>

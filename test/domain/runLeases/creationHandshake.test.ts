@@ -36,6 +36,24 @@ type Scene = Effect.Success<typeof uncertain>
 const evidenceIn = (call: RecordedCall): JsonObject =>
   (call.params["leaseMetadata"] as { failedCreateCleanup: JsonObject }).failedCreateCleanup
 
+/** Another attempt takes the row; that it cannot would be the test's own fault. */
+const anotherTakes = Effect.map(
+  Effect.context<Effect.Services<ReturnType<typeof setMetadata>>>(),
+  (context) => (lease: Scene["lease"]) =>
+    setMetadata(lease, { pendingCleanupAttemptId: "the other's" }).pipe(
+      Effect.provideContext(context),
+      Effect.orDie
+    )
+)
+
+const staysTheTakers = (scene: Scene) =>
+  Effect.gen(function* () {
+    assert.deepInclude((yield* leaseNow(scene.lease)).metadata, {
+      failedCreateCleanup: scene.evidence,
+      pendingCleanupAttemptId: "the other's"
+    })
+  })
+
 /** A provider that deletes only what it has been handed back as observed. */
 const observing = (scene: Scene, change: JsonObject = {}) => {
   const state = { deleted: 0 }
@@ -130,21 +148,13 @@ describe("runLeases/creationHandshake", () => {
     Effect.gen(function* () {
       const scene = yield* uncertain
       const { state, workers } = observing(scene)
-      const context = yield* Effect.context<Effect.Services<ReturnType<typeof setMetadata>>>()
+      const take = yield* anotherTakes
       const answer = workers.script.call
-      workers.script.call = (call) =>
-        setMetadata(scene.lease, { pendingCleanupAttemptId: "the other's" }).pipe(
-          Effect.provideContext(context),
-          Effect.orDie,
-          Effect.andThen(answer(call))
-        )
+      workers.script.call = (call) => Effect.andThen(take(scene.lease), answer(call))
       yield* sweepIn({ workers: workers.manager })
       assert.lengthOf(workers.calls, 1)
       assert.strictEqual(state.deleted, 0)
-      assert.deepInclude((yield* leaseNow(scene.lease)).metadata, {
-        failedCreateCleanup: scene.evidence,
-        pendingCleanupAttemptId: "the other's"
-      })
+      yield* staysTheTakers(scene)
     }).pipe(onClone)
   )
 
@@ -154,27 +164,18 @@ describe("runLeases/creationHandshake", () => {
       Effect.gen(function* () {
         const scene = yield* uncertain
         const { state, workers } = observing(scene)
-        const context = yield* Effect.context<Effect.Services<ReturnType<typeof setMetadata>>>()
+        const take = yield* anotherTakes
         const store = yield* EnvironmentLeaseStore
         const takenAtLook: EnvironmentLeaseStore["Service"] = {
           ...store,
-          getLeaseById: (lease) =>
-            Effect.tap(store.getLeaseById(lease), () =>
-              setMetadata(lease, { pendingCleanupAttemptId: "the other's" }).pipe(
-                Effect.provideContext(context),
-                Effect.orDie
-              )
-            )
+          getLeaseById: (lease) => Effect.tap(store.getLeaseById(lease), () => take(lease))
         }
         yield* sweepIn({ workers: workers.manager }).pipe(
           Effect.provideService(EnvironmentLeaseStore, takenAtLook)
         )
         assert.lengthOf(workers.calls, 1)
         assert.strictEqual(state.deleted, 0)
-        assert.deepInclude((yield* leaseNow(scene.lease)).metadata, {
-          failedCreateCleanup: scene.evidence,
-          pendingCleanupAttemptId: "the other's"
-        })
+        yield* staysTheTakers(scene)
       }).pipe(onClone)
   )
 
