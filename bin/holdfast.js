@@ -25,10 +25,11 @@ if (have[0] < needed[0] || (have[0] === needed[0] && have[1] < needed[1])) {
     "holdfast: Node " + process.versions.node + " is too old, install Node " + needed.join(".") + " or newer.\n"
   )
   process.exitCode = 1
+} else if (process.features.typescript && existsSync(new URL("../src/layers/cli.ts", import.meta.url))) {
+  // A checkout runs what it says now: what was built of it may be of another day. A package has no source.
+  start("../src/layers/cli.ts")
 } else if (existsSync(new URL("../dist/layers/cli.js", import.meta.url))) {
   start("../dist/layers/cli.js")
-} else if (process.features.typescript && existsSync(new URL("../src/layers/cli.ts", import.meta.url))) {
-  start("../src/layers/cli.ts")
 } else {
   process.stderr.write("holdfast: it was not built, run npm run build in its directory.\n")
   process.exitCode = 1
