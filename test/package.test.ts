@@ -100,6 +100,23 @@ describe("package", () => {
     assert.match(ran.stderr, /^holdfast: it was not built[^\n]*\n$/)
   })
 
+  it("a checkout runs its source, whatever was built of it, and a package what was built", () => {
+    const copy = Path.join(scratch, "checkout")
+    const modules = { src: "src/layers/cli.ts", dist: "dist/layers/cli.js" }
+    Fs.mkdirSync(Path.join(copy, "bin"), { recursive: true })
+    Fs.copyFileSync(binary, Path.join(copy, "bin", "holdfast.js"))
+    Fs.copyFileSync(Path.join(root, "package.json"), Path.join(copy, "package.json"))
+    for (const [from, path] of Object.entries(modules)) {
+      Fs.mkdirSync(Path.dirname(Path.join(copy, path)), { recursive: true })
+      Fs.writeFileSync(Path.join(copy, path), `export const main = () => {}\nconsole.log("from ${from}")\n`)
+    }
+    const said = () =>
+      spawnSync(process.execPath, [Path.join(copy, "bin", "holdfast.js")], { encoding: "utf8" }).stdout
+    assert.strictEqual(said(), "from src\n")
+    Fs.rmSync(Path.join(copy, "src"), { recursive: true })
+    assert.strictEqual(said(), "from dist\n")
+  })
+
   it("the binary has no syntax that an old Node cannot parse", () => {
     const text = Fs.readFileSync(binary, "utf8").replace(/\/\*[\s\S]*?\*\//g, "")
     for (const young of [/\?\./, /\?\?/, /\bawait\b/, /=>/, /["']node:/, /#[a-z]+\s*[=;(]/]) {
