@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
  * Starts `holdfast`. Written so that every Node since 12 can parse it: an old one says in one sentence what it lacks.
- * Runs the built product; in a checkout that was not built, the sources, which Node reads by stripping their types.
+ * Runs the built product; in a checkout the sources, which Node reads by stripping their types.
  */
 import { existsSync } from "fs"
 
